@@ -1,0 +1,46 @@
+# make demo: see it work. make test: check everything. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+KERNEL := $(wildcard jeanie/align/kernel/*) CMakeLists.txt
+
+# Real recordings are used where they lie beside the checkout; elsewhere the tests that need them say so.
+ifneq ($(wildcard ../shared/data),)
+export JEANIE_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup test lint demo bench clean help
+
+help:
+	@echo "make setup   install into $(VENV)"
+	@echo "make demo    align two motions under an unknown camera turn, write runs/demo"
+	@echo "make test    lint, types and every test"
+	@echo "make bench   compare speed with other libraries, write benchmarks/results"
+
+setup: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml constraints.txt $(KERNEL)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jeanie needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --jaxtyping-packages=jeanie,beartype.beartype -m "not errors" -q
+
+demo: setup
+	$(BIN)/python examples/camera_turn.py
+
+bench: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python benchmarks/align.py
+
+clean:
+	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,39 @@
+// The entry points of the shared library: the widest instruction set that this processor has, or a named one.
+#include <cstdlib>
+#include <cstring>
+
+#include "job.h"
+
+#define JEANIE_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace baseline {
+int run_float(const JeanieJob&);
+int run_double(const JeanieJob&);
+}  // namespace baseline
+#if defined(__x86_64__)
+namespace avx2 {
+int run_float(const JeanieJob&);
+int run_double(const JeanieJob&);
+}  // namespace avx2
+#endif
+
+static bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+// JEANIE_ISA=baseline in the environment forces the narrow build (for tests and comparisons).
+JEANIE_EXPORT const char* jeanie_instruction_set() {
+  const char* wanted = std::getenv("JEANIE_ISA");
+  return has_avx2() && !(wanted && !std::strcmp(wanted, "baseline")) ? "avx2" : "baseline";
+}
+
+JEANIE_EXPORT int jeanie_align(const JeanieJob* job, int is_double) {
+#if defined(__x86_64__)
+  if (!std::strcmp(jeanie_instruction_set(), "avx2")) return is_double ? avx2::run_double(*job) : avx2::run_float(*job);
+#endif
+  return is_double ? baseline::run_double(*job) : baseline::run_float(*job);
+}

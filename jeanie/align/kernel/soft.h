@@ -1,0 +1,325 @@
+// Numbers P = exp(-R / gamma) of the soft recursion, far beyond any float's range, in two representations.
+//
+// Own:    every view of every cell has a mantissa in [1, 2) and an exponent of its own. Nothing is ever lost.
+// Shared: double mantissas with one exponent a cell and pair. Views then merge by a multiply-add and windows are plain
+//         sums; it holds while the views of a cell lie within 2^900 of each other, and says so when they do not.
+//
+// Both know how to weigh a cost, merge three predecessors, slide the view window, and finish a cell.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "job.h"
+#include "pack.h"
+#include "window.h"
+
+namespace JEANIE_ISA {
+
+#if defined(__FMA__) || defined(__aarch64__)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
+
+template <class I> constexpr I kDead = sizeof(I) == 4 ? I(-(1 << 29)) : I(-(int64_t(1) << 60));
+
+// exp(-cost / gamma) = fraction * 2^whole, |log2 fraction| <= 1/2
+template <class C, int L> struct Weight {
+  Pack<C, L> fraction;
+  Pack<Integer<C>, L> whole;
+};
+
+template <class C, int L> struct Scale {
+  C hi, lo, unit_hi, unit_lo;
+  double full;
+  explicit Scale(const JeanieJob& job)
+      : hi(C(job.scale_hi)), lo(C(job.scale_lo)), unit_hi(C(job.unit_hi)), unit_lo(C(job.unit_lo)),
+        full(job.scale_hi + job.scale_lo) {}
+
+  static Pack<Integer<C>, L> integer(Pack<C, L> rounded) {
+    return bits(rounded) - bits(Pack<C, L>::all(Format<C>::kRound));
+  }
+
+  Weight<C, L> operator()(Pack<C, L> cost) const {
+    const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
+    if constexpr (kFused) {
+      // contracted to fused multiply-adds, so that the fraction keeps every bit of cost * scale
+      Pack<C, L> rounded = cost * Pack<C, L>::all(hi) + round;
+      Pack<C, L> fraction = cost * Pack<C, L>::all(hi) - (rounded - round);
+      fraction = cost * Pack<C, L>::all(lo) + fraction;
+      return {exp2_fraction(fraction), integer(rounded)};
+    } else if constexpr (sizeof(C) == 4) {
+      const Pack<double, L> wide_round = Pack<double, L>::all(Format<double>::kRound);
+      Pack<double, L> y = widen(cost) * Pack<double, L>::all(full);
+      Pack<double, L> whole = (y + wide_round) - wide_round;
+      return {exp2_fraction(narrow<C>(y - whole)), integer(narrow<C>(whole) + round)};
+    } else {
+      Pack<C, L> rounded = cost * Pack<C, L>::all(hi) + round;
+      Pack<C, L> whole = rounded - round;  // whole * unit_hi is exact: 35 + 18 bits
+      Pack<C, L> rest = (cost + whole * Pack<C, L>::all(unit_hi)) + whole * Pack<C, L>::all(unit_lo);
+      return {exp2_fraction(rest * Pack<C, L>::all(hi)), integer(rounded)};
+    }
+  }
+};
+
+// What the costs seen so far allow to say: are they finite, how large is the largest.
+template <class C, int L> struct Watch {
+  Pack<C, L> broken = Pack<C, L>::all(0), largest = Pack<C, L>::all(0);
+  void see(Pack<C, L> cost) {
+    broken = cost * Pack<C, L>::all(0) + broken;  // NaN and inf leave NaN
+    largest = max(largest, max(cost, Pack<C, L>::all(0) - cost));
+  }
+  bool finite() const {
+    bool good = true;
+    for (int l = 0; l < L; ++l) good &= broken.lane(l) == 0;
+    return good;
+  }
+  double bound() const {
+    double most = 0;
+    for (int l = 0; l < L; ++l) most = std::max(most, double(largest.lane(l)));
+    return most;
+  }
+};
+
+template <class M, class I> struct Cell {
+  M* m;  // a pack a view
+  I* k;
+};
+
+template <class C, int L_, int FixedViews> struct Own {
+  static constexpr int L = L_;
+  using Cost = C;
+  using M = Pack<C, L>;
+  using I = Pack<Integer<C>, L>;
+  using CellT = Cell<M, I>;
+  static constexpr int kBias = Format<C>::kBias;
+
+  const int64_t many;
+  const std::vector<Axis> axes;
+  const int64_t shift;
+  const Scale<C, L> scale;
+  Watch<C, L> watch;
+  std::vector<M> line_m;
+  std::vector<I> line_k;
+
+  Own(const JeanieJob& job, int64_t views_, const std::vector<int64_t>& grid)
+      : many(views_), axes(axes_of(grid, job.shift)), shift(job.shift), scale(job),
+        line_m(views_), line_k(views_) {}
+
+  static std::vector<Axis> axes_of(const std::vector<int64_t>& grid, int64_t shift) {
+    std::vector<Axis> all;
+    for (const auto& s : slides<Add, Register<C>>(grid, shift, 1)) all.push_back(s.axis);
+    return all;
+  }
+  int64_t views() const { return FixedViews ? FixedViews : many; }
+  int64_t exponents() const { return views(); }
+
+  void weigh(const Pack<C, L>* cost, CellT w) {
+    for (int64_t v = 0; v < views(); ++v) {
+      watch.see(cost[v]);
+      Weight<C, L> x = scale(cost[v]);
+      w.m[v] = x.fraction;
+      w.k[v] = x.whole;
+    }
+  }
+
+  // m 2^(k - top), never below 2^-126 (float): what is so small does not count
+  static M aligned(M m, I k, I top_less_bias) {
+    I e = max(k - top_less_bias, I::all(1));
+    for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
+    return m * number(e);
+  }
+
+  void merge(CellT a, CellT b, CellT c, CellT out) const {
+    for (int64_t v = 0; v < views(); ++v) {
+      I top = max(a.k[v], max(b.k[v], c.k[v]));
+      I base = top - I::all(kBias);
+      out.m[v] = aligned(a.m[v], a.k[v], base) + aligned(b.m[v], b.k[v], base) + aligned(c.m[v], c.k[v], base);
+      out.k[v] = top;
+    }
+  }
+
+  void window(CellT x) {
+    if constexpr (FixedViews == 1) return;
+    for (const Axis& axis : axes)
+      for (int64_t o = 0; o < axis.outer; ++o)
+        for (int64_t q = 0; q < axis.inner; ++q) slide(x, o * axis.size * axis.inner + q, axis);
+  }
+  void slide(CellT x, int64_t start, const Axis& axis) {
+    M* m = line_m.data();
+    I* k = line_k.data();
+    for (int64_t i = 0; i < axis.size; ++i) {
+      m[i] = x.m[start + i * axis.inner];
+      k[i] = x.k[start + i * axis.inner];
+    }
+    for (int64_t i = 0; i < axis.size; ++i) {
+      int64_t first = std::max<int64_t>(0, i - shift), last = std::min(axis.size - 1, i + shift);
+      I top = k[first];
+      for (int64_t j = first + 1; j <= last; ++j) top = max(top, k[j]);
+      I base = top - I::all(kBias);
+      M sum = aligned(m[first], k[first], base);
+      for (int64_t j = first + 1; j <= last; ++j) sum = sum + aligned(m[j], k[j], base);
+      x.m[start + i * axis.inner] = sum;
+      x.k[start + i * axis.inner] = top;
+    }
+  }
+
+  bool finish(CellT x, CellT w, CellT out) const {
+    for (int64_t v = 0; v < views(); ++v) {
+      M p = x.m[v] * w.m[v];
+      out.m[v] = mantissa(p);
+      out.k[v] = x.k[v] + w.k[v] + exponent(p);
+    }
+    return true;
+  }
+
+  void kill(CellT x) const {
+    for (int64_t v = 0; v < views(); ++v) x.k[v] = I::all(kDead<Integer<C>>);
+  }
+  void kill(CellT x, I keep) const {
+    for (int64_t v = 0; v < views(); ++v) x.k[v] = choose(keep, x.k[v], I::all(kDead<Integer<C>>));
+  }
+  void begin(CellT x, I where) const {
+    for (int64_t v = 0; v < views(); ++v) {
+      x.m[v] = choose(where, M::all(1), x.m[v]);
+      x.k[v] = choose(where, I::all(0), x.k[v]);
+    }
+  }
+
+  // sum over the views of one lane as mantissa and exponent
+  void total(CellT x, int lane, double* m, int64_t* k) const {
+    int64_t top = x.k[0].lane(lane);
+    for (int64_t v = 1; v < views(); ++v) top = std::max<int64_t>(top, x.k[v].lane(lane));
+    double sum = 0;
+    for (int64_t v = 0; v < views(); ++v)
+      sum += std::ldexp(double(x.m[v].lane(lane)), int(std::max<int64_t>(x.k[v].lane(lane) - top, -2000)));
+    int e;
+    *m = 2 * std::frexp(sum, &e);
+    *k = top + e - 1;
+  }
+
+  // share of all paths that pass the cell: P H / Z
+  void plan(CellT p, CellT h, M inverse, I exponent_z, Pack<C, L>* out) const {
+    for (int64_t v = 0; v < views(); ++v) {
+      I e = p.k[v] + h.k[v] - exponent_z;
+      I flush = less_integer(e, 4 - kBias);
+      e = max(e, I::all(4 - kBias));
+      out[v] = choose(flush, M::all(0), p.m[v] * (h.m[v] * inverse) * power_of_two<C>(e));
+    }
+  }
+  static I less_integer(I a, int b) {
+    for (int i = 0; i < I::kRegisters; ++i) a.r[i] = a.r[i] < b;
+    return a;
+  }
+};
+
+template <class C, int L_> struct Shared {
+  static constexpr int L = L_;
+  using Cost = C;
+  using M = Pack<double, L>;
+  using I = Pack<Integer<C>, L>;
+  using CellT = Cell<M, I>;
+  static constexpr int kSmallest = -900;  // log2 of the smallest mantissa that counts as safe
+
+  const int64_t many;
+  const std::vector<Slide<Add, Register<double>>> windows;
+  const Scale<C, L> scale;
+  Watch<C, L> watch;
+  bool spread = false;
+  std::vector<Register<double>> line;
+
+  Shared(const JeanieJob& job, int64_t views_, const std::vector<int64_t>& grid)
+      : many(views_), windows(slides<Add, Register<double>>(grid, job.shift, M::kRegisters)), scale(job), line(views_) {}
+
+  int64_t views() const { return many; }
+  int64_t exponents() const { return 2; }  // of the mantissas' unit, and of the largest view
+
+  void weigh(const Pack<C, L>* cost, CellT w) {
+    Pack<C, L> least = cost[0], most = cost[0], broken = watch.broken;
+    for (int64_t v = 0; v < many; ++v) {
+      broken = cost[v] * Pack<C, L>::all(0) + broken;
+      least = min(least, cost[v]);
+      most = max(most, cost[v]);
+    }
+    watch.broken = broken;
+    watch.largest = max(watch.largest, max(most, Pack<C, L>::all(0) - least));
+    const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
+    I top = Scale<C, L>::integer(least * Pack<C, L>::all(scale.hi) + round);
+    I bottom = Scale<C, L>::integer(most * Pack<C, L>::all(scale.hi) + round);
+    spread |= any(positive(top - bottom + I::all(kSmallest)));
+    for (int64_t v = 0; v < many; ++v) {
+      Weight<C, L> x = scale(cost[v]);
+      w.m[v] = shifted(widen(x.fraction), widen(x.whole - top));
+    }
+    w.k[0] = top;
+  }
+  static I positive(I a) {
+    for (int i = 0; i < I::kRegisters; ++i) a.r[i] = a.r[i] > 0;
+    return a;
+  }
+  static M relative(I k, I top) { return power_of_two<double>(widen(max(k - top, I::all(-1000)))); }
+
+  void merge(CellT a, CellT b, CellT c, CellT out) const {
+    I top = max(a.k[1], max(b.k[1], c.k[1]));
+    M sa = relative(a.k[0], top), sb = relative(b.k[0], top), sc = relative(c.k[0], top);
+    for (int64_t v = 0; v < many; ++v) out.m[v] = a.m[v] * sa + (b.m[v] * sb + c.m[v] * sc);
+    out.k[0] = top;
+  }
+  void window(CellT x) {
+    for (const auto& slide : windows) slide(x.m[0].r, line.data());
+  }
+  bool finish(CellT x, CellT w, CellT out) {
+    M most = x.m[0] * w.m[0], least = most;
+    for (int64_t v = 0; v < many; ++v) {
+      M p = x.m[v] * w.m[v];
+      most = max(most, p);
+      least = min(least, p);
+      out.m[v] = p;
+    }
+    I unit = x.k[0] + w.k[0];
+    out.k[0] = unit;
+    out.k[1] = unit + narrow_integer(exponent(most));
+    return !spread && !any(less(least, M::all(0x1p-900)));
+  }
+  static I narrow_integer(Pack<int64_t, L> x) {
+    if constexpr (sizeof(C) == 8) {
+      return x;
+    } else {
+      I p;
+      for (int i = 0; i < I::kRegisters; ++i) {
+        Half<int32_t> part[2] = {__builtin_convertvector(x.r[2 * i], Half<int32_t>),
+                                 __builtin_convertvector(x.r[2 * i + 1], Half<int32_t>)};
+        std::memcpy(&p.r[i], part, sizeof part);
+      }
+      return p;
+    }
+  }
+
+  void kill(CellT x) const { x.k[0] = x.k[1] = I::all(kDead<Integer<C>>); }
+  void kill(CellT x, I keep) const {
+    for (int i = 0; i < 2; ++i) x.k[i] = choose(keep, x.k[i], I::all(kDead<Integer<C>>));
+  }
+  void begin(CellT x, I where) const {
+    Pack<int64_t, L> wide = widen(where);
+    for (int64_t v = 0; v < many; ++v) x.m[v] = choose(wide, M::all(1), x.m[v]);
+    x.k[0] = choose(where, I::all(0), x.k[0]);
+  }
+  void total(CellT x, int lane, double* m, int64_t* k) const {
+    double sum = 0;
+    for (int64_t v = 0; v < many; ++v) sum += x.m[v].lane(lane);
+    int e;
+    *m = 2 * std::frexp(sum, &e);
+    *k = x.k[0].lane(lane) + e - 1;
+  }
+  // P and H may both be far from 1, so each takes half of the exponent
+  void plan(CellT p, CellT h, Pack<C, L> inverse, I exponent_z, Pack<C, L>* out) const {
+    I e = max(p.k[0] + h.k[0] - exponent_z, I::all(-2000));
+    I half = e;
+    for (int i = 0; i < I::kRegisters; ++i) half.r[i] >>= 1;
+    M first = power_of_two<double>(widen(half)), second = power_of_two<double>(widen(e - half)) * widen(inverse);
+    for (int64_t v = 0; v < many; ++v) out[v] = narrow<C>((p.m[v] * first) * (h.m[v] * second));
+  }
+};
+
+}  // namespace JEANIE_ISA

@@ -1,0 +1,163 @@
+// The recursion over the cells of a group of pairs, forward for the value and back for the plan.
+//
+//   P[t, s] = w W (P[t-1, s] + P[t, s-1] + P[t-1, s-1])      w = exp(-cost / gamma), W the window over views
+//   H[t, s] = W (G[t+1, s] + G[t, s+1] + G[t+1, s+1]),  G = w H
+//   value   = -gamma log Z,  Z = sum over views of P at the last cell;  plan = P H / Z
+//
+// P of all cells lives only in this workspace, one group at a time.
+#pragma once
+
+#include "group.h"
+#include "soft.h"
+#include "transpose.h"
+
+namespace JEANIE_ISA {
+
+template <class Policy> class Sweep {
+  static constexpr int L = Policy::L;
+  using C = typename Policy::Cost;
+  using M = typename Policy::M;
+  using I = typename Policy::I;
+  using CellT = typename Policy::CellT;
+  using Lane = Integer<C>;
+
+  // Cells of one or all rows, with a dead cell before the first column and one after the last.
+  struct Store {
+    std::vector<M> m;
+    std::vector<I> k;
+    int64_t views = 0, exponents = 0, width = 0;
+    void shape(int64_t rows, int64_t columns, const Policy& policy) {
+      views = policy.views(), exponents = policy.exponents(), width = columns + 2;
+      m.resize(rows * width * views, M::all(1));
+      k.resize(rows * width * exponents);
+    }
+    CellT at(int64_t row, int64_t column) {
+      int64_t i = row * width + column + 1;
+      return {m.data() + i * views, k.data() + i * exponents};
+    }
+  };
+
+  const JeanieJob& job;
+  Policy policy;
+  Group<Lane, L> group;
+  Store prefix, suffix, weight, scratch;
+  std::vector<Pack<C, L>> cost, plan;
+  double z_m[L];
+  int64_t z_k[L];
+
+ public:
+  Sweep(const JeanieJob& job_, int64_t views, const std::vector<int64_t>& grid) : job(job_), policy(job_, views, grid) {
+    prefix.shape(job.plan ? job.rows + 1 : 2, job.columns, policy);
+    weight.shape(1, job.columns, policy);
+    scratch.shape(1, 1, policy);
+    cost.resize(job.columns * views);
+    if (job.plan) {
+      suffix.shape(2, job.columns, policy);
+      plan.resize(job.columns * views);
+    }
+  }
+
+  JeanieStatus run(const int64_t* chosen, int count) {
+    group.set(job, chosen, count);
+    bool whole = true;
+    for (int64_t t = 0; t < group.rows && whole; ++t) whole = forward(t);
+    if (!policy.watch.finite()) return kNotFinite;
+    // the exponent of a path must stay far from the dead cells' one
+    double steps = double(job.rows + job.columns), limit = sizeof(C) == 4 ? 0x1p28 : 0x1p50;
+    double largest = policy.watch.bound() * std::fabs(job.scale_hi);
+    if (!(largest * steps < limit) || !(largest < (sizeof(C) == 4 ? 0x1p22 : 0x1p34))) return kOutOfRange;
+    if (!whole) return kSpread;
+    for (int l = 0; l < group.lanes; ++l) {
+      if (z_k[l] < kDead<Lane> / 2) return kNoPath;
+      static_cast<C*>(job.value)[group.pair[l]] = C(-job.gamma * (double(z_k[l]) * M_LN2 + std::log(z_m[l])));
+    }
+    if (!job.plan) return kDone;
+    for (int64_t t = group.rows - 1; t >= 0 && whole; --t) whole = backward(t);
+    return whole ? kDone : kSpread;
+  }
+
+ private:
+  int64_t slot(int64_t t) const { return job.plan ? t + 1 : (t + 1) & 1; }
+
+  // Weights of row t for the columns that are visited
+  void weigh(int64_t t) {
+    const int64_t views = policy.views(), first = group.first[t], last = group.last[t];
+    const C* row[L];
+    for (int l = 0; l < L; ++l)
+      row[l] = static_cast<const C*>(job.cost) + job.cost_at[group.pair[l]] + t * job.cost_row + first * views;
+    gather<C, L>(row, (last - first + 1) * views, cost.data());
+    for (int64_t s = first; s <= last; ++s) {
+      Pack<C, L>* here = cost.data() + (s - first) * views;
+      if (group.ragged) {
+        I keep = group.inside(t, s);
+        for (int64_t v = 0; v < views; ++v) here[v] = choose(keep, here[v], Pack<C, L>::all(0));
+      }
+      policy.weigh(here, weight.at(0, s));
+    }
+  }
+
+  bool forward(int64_t t) {
+    const int64_t first = group.first[t], last = group.last[t], now = slot(t), before = slot(t - 1);
+    if (t == 0)
+      for (int64_t s = -1; s < job.columns; ++s) policy.kill(prefix.at(before, s));
+    // what lies outside the band is dead for this row and the next one
+    policy.kill(prefix.at(now, first - 1));
+    int64_t beyond = t + 1 < group.rows ? group.last[t + 1] : last;
+    for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(prefix.at(now, s));
+    if (first > last) return true;
+    weigh(t);
+    bool good = true;
+    CellT x = scratch.at(0, 0);
+    for (int64_t s = first; s <= last; ++s) {
+      if (t == 0 && s == 0) {
+        policy.begin(x, I::all(-1));
+      } else {
+        policy.merge(prefix.at(before, s), prefix.at(now, s - 1), prefix.at(before, s - 1), x);
+        policy.window(x);
+      }
+      CellT out = prefix.at(now, s);
+      good &= policy.finish(x, weight.at(0, s), out);
+      if (group.ragged) policy.kill(out, group.inside(t, s));
+    }
+    for (int l = 0; l < L; ++l)
+      if (group.rows_of[l] - 1 == t) {
+        bool reached = group.columns_of[l] - 1 <= last;
+        if (reached) policy.total(prefix.at(now, group.columns_of[l] - 1), l, &z_m[l], &z_k[l]);
+        if (!reached) z_k[l] = kDead<Lane>;
+      }
+    return good;
+  }
+
+  bool backward(int64_t t) {
+    const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
+    if (first > last) return true;
+    if (t == group.rows - 1)
+      for (int64_t s = 0; s <= job.columns; ++s) policy.kill(suffix.at(after, s));
+    policy.kill(suffix.at(now, last + 1));
+    for (int64_t s = t ? group.first[t - 1] : first; s < first; ++s) policy.kill(suffix.at(now, s));
+    weigh(t);
+    Pack<C, L> inverse;
+    I exponent_z;
+    for (int l = 0; l < L; ++l) inverse.set(l, C(1 / z_m[l])), exponent_z.set(l, Lane(z_k[l]));
+    bool good = true;
+    CellT x = scratch.at(0, 0);
+    const int64_t views = policy.views();
+    for (int64_t s = last; s >= first; --s) {
+      policy.merge(suffix.at(after, s), suffix.at(now, s + 1), suffix.at(after, s + 1), x);
+      policy.window(x);
+      I ending;
+      if ((group.ragged || (t == group.rows - 1 && s == last)) && group.ends(t, s, &ending)) policy.begin(x, ending);
+      policy.plan(prefix.at(t + 1, s), x, inverse, exponent_z, plan.data() + (s - first) * views);
+      CellT out = suffix.at(now, s);
+      good &= policy.finish(x, weight.at(0, s), out);
+      if (group.ragged) policy.kill(out, group.inside(t, s));
+    }
+    C* row[L];
+    for (int l = 0; l < L; ++l)
+      row[l] = static_cast<C*>(job.plan) + job.plan_at[group.pair[l]] + t * job.plan_row + first * views;
+    scatter<C, L>(plan.data(), (last - first + 1) * views, row, group.lanes);
+    return good;
+  }
+};
+
+}  // namespace JEANIE_ISA

@@ -1,0 +1,190 @@
+"""The compiled kernel, loaded with ctypes: the whole recursion of many pairs in one call, on the CPU.
+
+The library is plain C (``kernel/job.h``): it knows nothing of Python or torch, so one build serves every Python.
+"""
+
+import ctypes
+import functools
+import math
+import sys
+from decimal import Decimal, localcontext
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from jeanie.align.cells import NO_PATH, NOT_FINITE, reject
+from jeanie.errors import ConfigError
+
+__all__ = ["available", "instruction_set", "path", "soft_or_hard"]
+
+_NOT_FINITE, _OUT_OF_RANGE, _NO_PATH, _NO_MEMORY = 1, 2, 3, 4
+_I64, _F64, _PTR = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+class _Job(ctypes.Structure):
+    """Mirror of ``JeanieJob`` in kernel/job.h, field by field."""
+
+    _fields_ = (
+        *((name, _PTR) for name in ("cost", "plan", "value", "path", "path_length")),
+        *((name, _PTR) for name in ("cost_at", "plan_at", "rows_of", "columns_of")),
+        *((name, _I64) for name in ("cost_row", "plan_row", "pairs", "rows", "columns", "axes")),
+        ("grid", _I64 * 4),
+        *((name, _I64) for name in ("shift", "threads")),
+        *((name, _F64) for name in ("gamma", "scale_hi", "scale_lo", "unit_hi", "unit_lo", "band")),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """The shared library, or None in a build without it. An editable install keeps it beside site-packages."""
+    for folder in sys.modules["jeanie.align"].__path__:  # the attribute jeanie.align is the function
+        file = Path(folder) / "_kernel.so"
+        if file.is_file():
+            library = ctypes.CDLL(str(file))
+            library.jeanie_instruction_set.restype = ctypes.c_char_p
+            library.jeanie_align.argtypes = (ctypes.POINTER(_Job), ctypes.c_int)
+            library.jeanie_align.restype = ctypes.c_int
+            return library
+    return None
+
+
+def available() -> bool:
+    """Whether this installation carries the compiled kernel."""
+    return _library() is not None
+
+
+def instruction_set() -> str:
+    """The build that this processor runs: ``avx2`` or ``baseline`` (SSE2, NEON); ``none`` without a kernel."""
+    library = _library()
+    return library.jeanie_instruction_set().decode() if library else "none"
+
+
+def _constants(gamma: float, dtype: torch.dtype) -> tuple[float, float, float, float]:
+    """-1 / (gamma ln 2) and gamma ln 2, each as an unevaluated sum of a rounded and a correcting part."""
+    if gamma == 0:
+        return 0.0, 0.0, 0.0, 0.0
+    with localcontext(prec=60):
+        unit = Decimal(gamma) * Decimal(2).ln()
+        scale = -1 / unit
+        hi = float(scale) if dtype == torch.float64 else ctypes.c_float(float(scale)).value
+        mantissa, exponent = math.frexp(float(unit))
+        unit_hi = math.ldexp(math.floor(mantissa * 2**18), exponent - 18)
+        return hi, float(scale - Decimal(hi)), unit_hi, float(unit - Decimal(unit_hi))
+
+
+def _row_major(cost: Tensor) -> bool | None:
+    """Which time axis of ``cost[query, support, t, s, view]`` has its (column, view) numbers side by side.
+
+    True: rows are query blocks. False: rows are support blocks (the recursion is symmetric in time). None: neither.
+    """
+    views = cost.shape[4]
+    if cost.stride(4) != 1 and views > 1:
+        return None
+    if cost.stride(3) == views or cost.shape[3] == 1:
+        return True
+    if cost.stride(2) == views or cost.shape[2] == 1:
+        return False
+    return None
+
+
+def _offsets(cost: Tensor) -> Tensor:
+    """Element offset of every pair of ``cost[query, support, ...]``, in the order of the pairs."""
+    query, support = (torch.arange(n) * stride for n, stride in zip(cost.shape[:2], cost.stride()[:2], strict=True))
+    return (query[:, None] + support).flatten()
+
+
+def _run(
+    cost: Tensor,
+    lengths: tuple[Tensor, Tensor] | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    grid: tuple[int, ...],
+    plan: Tensor | None,
+    path: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, bool]:
+    """One kernel call on ``cost[query, support, t, s, view]``; fills plan and path, returns values and time order."""
+    library = _library()
+    if library is None:
+        raise ConfigError(
+            "backend 'native' needs the compiled kernel, which this installation was built without; "
+            "use backend='auto' or reinstall with a C++ compiler and without JEANIE_NO_NATIVE"
+        )
+    forward = _row_major(cost)
+    assert forward is not None
+    by_row, by_column = (2, 3) if forward else (3, 2)
+    value = cost.new_empty(cost.shape[:2])
+    cost_at = _offsets(cost)
+    plan_at = cost_at if plan is None else _offsets(plan)
+    rows_of, columns_of = (None, None) if lengths is None else (lengths if forward else lengths[::-1])
+    pointer = [None if x is None else x.data_ptr() for x in (rows_of, columns_of, *(path or (None, None)))]
+    hi, lo, unit_hi, unit_lo = _constants(gamma, cost.dtype)
+    job = _Job(
+        cost=cost.data_ptr(), plan=None if plan is None else plan.data_ptr(), value=value.data_ptr(),
+        path=pointer[2], path_length=pointer[3], cost_at=cost_at.data_ptr(), plan_at=plan_at.data_ptr(),
+        rows_of=pointer[0], columns_of=pointer[1],
+        cost_row=cost.stride(by_row), plan_row=0 if plan is None else plan.stride(by_row),
+        pairs=value.numel(), rows=cost.shape[by_row], columns=cost.shape[by_column],
+        axes=len(grid), grid=(_I64 * 4)(*grid), shift=min(shift, max(grid, default=0)), threads=torch.get_num_threads(),
+        gamma=gamma, scale_hi=hi, scale_lo=lo, unit_hi=unit_hi, unit_lo=unit_lo, band=-1.0 if band is None else band,
+    )  # fmt: skip
+    status = library.jeanie_align(ctypes.byref(job), int(cost.dtype == torch.float64))
+    if status == _OUT_OF_RANGE:
+        raise OverflowError
+    if status == _NO_MEMORY:
+        raise MemoryError("the alignment kernel could not get its workspace")
+    if status in (_NOT_FINITE, _NO_PATH):
+        reject({_NOT_FINITE: NOT_FINITE, _NO_PATH: NO_PATH}[status])
+    return value, forward
+
+
+def soft_or_hard(
+    cost: Tensor,
+    lengths: tuple[Tensor, Tensor] | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    with_plan: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Value ``[query, support]`` and plan (like cost) of ``cost[query, support, t, s, *views]``."""
+    grid = tuple(cost.shape[4:])
+    flat = cost.flatten(4) if grid else cost.unsqueeze(4)
+    if _row_major(flat) is None:
+        flat = flat.contiguous()
+    plan = None
+    if with_plan:
+        # cells that the kernel does not visit must be 0, and a hard plan marks only the path
+        visits_all = lengths is None and band is None and gamma > 0
+        plan = torch.empty_like(flat) if visits_all else torch.zeros_like(flat)
+        if _row_major(plan) != _row_major(flat):
+            plan = plan.contiguous()
+            flat = flat.contiguous()
+    try:
+        value, _ = _run(flat, lengths, gamma, shift, band, grid, plan, None)
+    except OverflowError:
+        if cost.dtype == torch.float64:
+            raise ConfigError(
+                f"costs / gamma must stay below 2^34, got costs beyond {gamma * 2.0**34 * math.log(2):.3g} with "
+                f"gamma {gamma}; use a larger gamma, or gamma=0 for the hard minimum"
+            ) from None
+        wide, wide_plan = soft_or_hard(cost.double(), lengths, gamma, shift, band, with_plan)
+        return wide.to(cost.dtype), None if wide_plan is None else wide_plan.to(cost.dtype)
+    return value, None if plan is None else plan.view(cost.shape)
+
+
+def path(
+    cost: Tensor, lengths: tuple[Tensor, Tensor] | None, shift: int, band: float | None
+) -> list[Tensor]:
+    """The best path of every pair of ``cost[pair, t, s, *views]``: tensors ``[step, 2 + views]`` of indices."""
+    grid = tuple(cost.shape[3:])
+    flat = cost.double().contiguous()[:, None].reshape(cost.shape[0], 1, *cost.shape[1:3], -1)
+    steps = cost.shape[1] + cost.shape[2] - 1
+    found = torch.zeros(cost.shape[0], steps, 3, dtype=torch.int64)
+    count = torch.zeros(cost.shape[0], dtype=torch.int64)
+    _, forward = _run(flat, lengths, 0.0, shift, band, grid, None, (found, count))
+    if not forward:
+        found = found[..., [1, 0, 2]]
+    views = torch.stack(torch.unravel_index(found[..., 2], grid), dim=-1) if grid else found[..., :0]
+    full = torch.cat([found[..., :2], views], dim=-1)
+    return [row[:n] for row, n in zip(full, count.tolist(), strict=True)]

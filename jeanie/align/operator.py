@@ -1,0 +1,152 @@
+"""Alignment as one torch operator: autograd, second derivatives, vmap and torch.compile see a single node.
+
+``jeanie::align`` maps cost ``[query, support, t, s, *views]`` to its value ``[query, support]`` and its plan (like cost;
+empty when not asked for). The plan is the gradient of the value, so backward is one product; a second backward goes
+through the plan and is answered by ``recursion.hessian_product``.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jeanie.align import native, recursion, reference
+from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reject
+from jeanie.errors import ConfigError
+
+__all__ = ["align_table", "backend_for"]
+
+_SCHEMA = (
+    "(Tensor cost, Tensor? query_lengths, Tensor? support_lengths, float gamma, int shift, float? band, "
+    "str backend, bool with_plan) -> (Tensor, Tensor)"
+)
+
+
+def backend_for(cost: Tensor, wanted: str) -> str:
+    """The backend that will run: ``auto`` takes the kernel where there is one for the device."""
+    if wanted == "native" and cost.device.type != "cpu":
+        raise ConfigError(f"backend 'native' runs on the CPU, got cost on {cost.device}; use 'auto' or 'reference'")
+    if wanted == "auto":
+        return "native" if cost.device.type == "cpu" and native.available() else "reference"
+    return wanted
+
+
+def _full(lengths: Tensor | None, size: int, cost: Tensor) -> Tensor:
+    if lengths is not None:
+        return lengths.reshape(-1)
+    return torch.full((cost.shape[0] * cost.shape[1],), size, device=cost.device)
+
+
+def _cells(
+    cost: Tensor, query_lengths: Tensor | None, support_lengths: Tensor | None, band: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Allowed cells and both lengths of every pair, for the torch recursions."""
+    lengths = _full(query_lengths, cost.shape[2], cost), _full(support_lengths, cost.shape[3], cost)
+    return allowed((cost.shape[2], cost.shape[3]), *lengths, band), *lengths
+
+
+def _reference(
+    cost: Tensor,
+    query_lengths: Tensor | None,
+    support_lengths: Tensor | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    with_plan: bool,
+) -> tuple[Tensor, Tensor | None]:
+    cells, tau, tau_ = _cells(cost, query_lengths, support_lengths, band)
+    flat = cost.flatten(0, 1)
+    where = cells.reshape(*cells.shape, *[1] * (flat.dim() - 3))
+    if not bool(torch.where(where, flat, 0.0).isfinite().all()):
+        reject(NOT_FINITE)
+    if gamma > 0:
+        value, plan = reference.soft(flat, cells, tau, tau_, gamma, shift, with_plan)
+    else:
+        with torch.enable_grad():
+            leaf = flat.detach().double().requires_grad_()
+            value = recursion.smooth(leaf, cells, tau, tau_, 0.0, shift)
+            if bool(value.isinf().any()):
+                reject(NO_PATH)
+            plan = torch.autograd.grad(value.sum(), leaf)[0].to(cost.dtype) if with_plan else None
+            value = value.detach().to(cost.dtype)
+    return value.view(cost.shape[:2]), None if plan is None else plan.view(cost.shape)
+
+
+@torch.library.custom_op("jeanie::align", mutates_args=(), schema=_SCHEMA)
+def align_table(
+    cost: Tensor,
+    query_lengths: Tensor | None,
+    support_lengths: Tensor | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    backend: str,
+    with_plan: bool,
+) -> tuple[Tensor, Tensor]:
+    """Value ``[query, support]`` and plan of ``cost[query, support, t, s, *views]``; lengths are ``[query, support]``."""
+    for lengths, axis, name in ((query_lengths, 2, "query_lengths"), (support_lengths, 3, "support_lengths")):
+        if lengths is not None:
+            check_lengths(lengths, cost.shape[axis], name)
+    if 0 in cost.shape[:2]:
+        return cost.new_empty(cost.shape[:2]), torch.empty_like(cost) if with_plan else cost.new_empty(0)
+    if backend_for(cost, backend) == "native":
+        both = None
+        if query_lengths is not None or support_lengths is not None:
+            both = tuple(
+                _full(x, n, cost).to("cpu", torch.int64).contiguous()
+                for x, n in ((query_lengths, cost.shape[2]), (support_lengths, cost.shape[3]))
+            )
+        value, plan = native.soft_or_hard(cost.detach(), both, gamma, shift, band, with_plan)
+    else:
+        value, plan = _reference(cost, query_lengths, support_lengths, gamma, shift, band, with_plan)
+    return value, cost.new_empty(0) if plan is None else plan
+
+
+@align_table.register_fake
+def _(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    return cost.new_empty(cost.shape[:2]), torch.empty_like(cost) if options[-1] else cost.new_empty(0)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    cost, query_lengths, support_lengths, *ctx.options = inputs
+    ctx.save_for_backward(cost, query_lengths, support_lengths, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> tuple[Tensor | None, ...]:
+    cost, query_lengths, support_lengths, plan = ctx.saved_tensors
+    gamma, shift, band, backend, with_plan = ctx.options
+    grad: Tensor | None = None
+    if grad_value is not None:
+        if not with_plan:
+            _, plan = align_table(cost, query_lengths, support_lengths, gamma, shift, band, backend, True)
+        grad = plan * grad_value.reshape(*grad_value.shape, *[1] * (plan.dim() - 2))
+    if grad_plan is not None and with_plan and gamma > 0:  # a hard plan is piecewise constant
+        cells, tau, tau_ = _cells(cost, query_lengths, support_lengths, band)
+
+        def value(wide: Tensor) -> Tensor:
+            return recursion.smooth(wide.flatten(0, 1), cells, tau, tau_, gamma, shift)
+
+        second = recursion.hessian_product(value, cost, grad_plan)
+        grad = second if grad is None else grad + second
+    return (grad, *[None] * 7)
+
+
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, tuple[int, int]]:
+    """The vmapped axis joins the queries."""
+
+    def fold(x: Tensor | None, axis: int | None) -> Tensor | None:
+        if x is None:
+            return None
+        x = x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
+        return x.flatten(0, 1)
+
+    tensors = [fold(x, axis) for x, axis in zip(inputs[:3], in_dims[:3], strict=True)]
+    value, plan = align_table(*tensors, *inputs[3:])
+    unfold = (info.batch_size, -1)
+    plan = plan.unflatten(0, unfold) if inputs[-1] else plan.expand(info.batch_size, *plan.shape)
+    return (value.unflatten(0, unfold), plan), (0, 0)
+
+
+align_table.register_autograd(_backward, setup_context=_setup)
+align_table.register_vmap(_vmap)
