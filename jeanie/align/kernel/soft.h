@@ -37,11 +37,11 @@ template <class C, int L> struct Scale {
       : hi(C(job.scale_hi)), lo(C(job.scale_lo)), unit_hi(C(job.unit_hi)), unit_lo(C(job.unit_lo)),
         full(job.scale_hi + job.scale_lo) {}
 
-  static Pack<Integer<C>, L> integer(Pack<C, L> rounded) {
+  static JEANIE_INLINE Pack<Integer<C>, L> integer(Pack<C, L> rounded) {
     return bits(rounded) - bits(Pack<C, L>::all(Format<C>::kRound));
   }
 
-  Weight<C, L> operator()(Pack<C, L> cost) const {
+  JEANIE_INLINE Weight<C, L> operator()(Pack<C, L> cost) const {
     const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
     if constexpr (kFused) {
       // contracted to fused multiply-adds, so that the fraction keeps every bit of cost * scale
@@ -66,7 +66,7 @@ template <class C, int L> struct Scale {
 // What the costs seen so far allow to say: are they finite, how large is the largest.
 template <class C, int L> struct Watch {
   Pack<C, L> broken = Pack<C, L>::all(0), largest = Pack<C, L>::all(0);
-  void see(Pack<C, L> cost) {
+  JEANIE_INLINE void see(Pack<C, L> cost) {
     broken = cost * Pack<C, L>::all(0) + broken;  // NaN and inf leave NaN
     largest = max(largest, max(cost, Pack<C, L>::all(0) - cost));
   }
@@ -115,7 +115,7 @@ template <class C, int L_, int FixedViews> struct Own {
   int64_t views() const { return FixedViews ? FixedViews : many; }
   int64_t exponents() const { return views(); }
 
-  void weigh(const Pack<C, L>* cost, CellT w) {
+  JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
     for (int64_t v = 0; v < views(); ++v) {
       watch.see(cost[v]);
       Weight<C, L> x = scale(cost[v]);
@@ -125,13 +125,13 @@ template <class C, int L_, int FixedViews> struct Own {
   }
 
   // m 2^(k - top), never below 2^-126 (float): what is so small does not count
-  static M aligned(M m, I k, I top_less_bias) {
+  static JEANIE_INLINE M aligned(M m, I k, I top_less_bias) {
     I e = max(k - top_less_bias, I::all(1));
     for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
     return m * number(e);
   }
 
-  void merge(CellT a, CellT b, CellT c, CellT out) const {
+  JEANIE_INLINE void merge(CellT a, CellT b, CellT c, CellT out) const {
     for (int64_t v = 0; v < views(); ++v) {
       I top = max(a.k[v], max(b.k[v], c.k[v]));
       I base = top - I::all(kBias);
@@ -165,7 +165,7 @@ template <class C, int L_, int FixedViews> struct Own {
     }
   }
 
-  bool finish(CellT x, CellT w, CellT out) const {
+  JEANIE_INLINE bool finish(CellT x, CellT w, CellT out) const {
     for (int64_t v = 0; v < views(); ++v) {
       M p = x.m[v] * w.m[v];
       out.m[v] = mantissa(p);
@@ -175,9 +175,9 @@ template <class C, int L_, int FixedViews> struct Own {
   }
 
   void kill(CellT x) const {
-    for (int64_t v = 0; v < views(); ++v) x.k[v] = I::all(kDead<Integer<C>>);
+    for (int64_t v = 0; v < views(); ++v) x.m[v] = M::all(1), x.k[v] = I::all(kDead<Integer<C>>);
   }
-  void kill(CellT x, I keep) const {
+  JEANIE_INLINE void kill(CellT x, I keep) const {
     for (int64_t v = 0; v < views(); ++v) x.k[v] = choose(keep, x.k[v], I::all(kDead<Integer<C>>));
   }
   void begin(CellT x, I where) const {
@@ -200,7 +200,7 @@ template <class C, int L_, int FixedViews> struct Own {
   }
 
   // share of all paths that pass the cell: P H / Z
-  void plan(CellT p, CellT h, M inverse, I exponent_z, Pack<C, L>* out) const {
+  JEANIE_INLINE void plan(CellT p, CellT h, M inverse, I exponent_z, Pack<C, L>* out) const {
     for (int64_t v = 0; v < views(); ++v) {
       I e = p.k[v] + h.k[v] - exponent_z;
       I flush = less_integer(e, 4 - kBias);
@@ -208,7 +208,7 @@ template <class C, int L_, int FixedViews> struct Own {
       out[v] = choose(flush, M::all(0), p.m[v] * (h.m[v] * inverse) * power_of_two<C>(e));
     }
   }
-  static I less_integer(I a, int b) {
+  static JEANIE_INLINE I less_integer(I a, int b) {
     for (int i = 0; i < I::kRegisters; ++i) a.r[i] = a.r[i] < b;
     return a;
   }
@@ -235,7 +235,7 @@ template <class C, int L_> struct Shared {
   int64_t views() const { return many; }
   int64_t exponents() const { return 2; }  // of the mantissas' unit, and of the largest view
 
-  void weigh(const Pack<C, L>* cost, CellT w) {
+  JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
     Pack<C, L> least = cost[0], most = cost[0], broken = watch.broken;
     for (int64_t v = 0; v < many; ++v) {
       broken = cost[v] * Pack<C, L>::all(0) + broken;
@@ -254,13 +254,14 @@ template <class C, int L_> struct Shared {
     }
     w.k[0] = top;
   }
-  static I positive(I a) {
+  static JEANIE_INLINE I positive(I a) {
     for (int i = 0; i < I::kRegisters; ++i) a.r[i] = a.r[i] > 0;
     return a;
   }
-  static M relative(I k, I top) { return power_of_two<double>(widen(max(k - top, I::all(-1000)))); }
+  static JEANIE_INLINE M relative(I k, I top) { return power_of_two<double>(widen(max(k - top, I::all(-1000)))); }
 
-  void merge(CellT a, CellT b, CellT c, CellT out) const {
+  JEANIE_INLINE void merge(CellT a, CellT b, CellT c, CellT out) const {
+    const int64_t many = this->many;
     I top = max(a.k[1], max(b.k[1], c.k[1]));
     M sa = relative(a.k[0], top), sb = relative(b.k[0], top), sc = relative(c.k[0], top);
     for (int64_t v = 0; v < many; ++v) out.m[v] = a.m[v] * sa + (b.m[v] * sb + c.m[v] * sc);
@@ -269,7 +270,7 @@ template <class C, int L_> struct Shared {
   void window(CellT x) {
     for (const auto& slide : windows) slide(x.m[0].r, line.data());
   }
-  bool finish(CellT x, CellT w, CellT out) {
+  JEANIE_INLINE bool finish(CellT x, CellT w, CellT out) {
     M most = x.m[0] * w.m[0], least = most;
     for (int64_t v = 0; v < many; ++v) {
       M p = x.m[v] * w.m[v];
@@ -279,25 +280,14 @@ template <class C, int L_> struct Shared {
     }
     I unit = x.k[0] + w.k[0];
     out.k[0] = unit;
-    out.k[1] = unit + narrow_integer(exponent(most));
+    out.k[1] = unit + narrow<Integer<C>>(exponent(most));
     return !spread && !any(less(least, M::all(0x1p-900)));
   }
-  static I narrow_integer(Pack<int64_t, L> x) {
-    if constexpr (sizeof(C) == 8) {
-      return x;
-    } else {
-      I p;
-      for (int i = 0; i < I::kRegisters; ++i) {
-        Half<int32_t> part[2] = {__builtin_convertvector(x.r[2 * i], Half<int32_t>),
-                                 __builtin_convertvector(x.r[2 * i + 1], Half<int32_t>)};
-        std::memcpy(&p.r[i], part, sizeof part);
-      }
-      return p;
-    }
+  void kill(CellT x) const {
+    for (int64_t v = 0; v < many; ++v) x.m[v] = M::all(1);
+    x.k[0] = x.k[1] = I::all(kDead<Integer<C>>);
   }
-
-  void kill(CellT x) const { x.k[0] = x.k[1] = I::all(kDead<Integer<C>>); }
-  void kill(CellT x, I keep) const {
+  JEANIE_INLINE void kill(CellT x, I keep) const {
     for (int i = 0; i < 2; ++i) x.k[i] = choose(keep, x.k[i], I::all(kDead<Integer<C>>));
   }
   void begin(CellT x, I where) const {
@@ -313,7 +303,7 @@ template <class C, int L_> struct Shared {
     *k = x.k[0].lane(lane) + e - 1;
   }
   // P and H may both be far from 1, so each takes half of the exponent
-  void plan(CellT p, CellT h, Pack<C, L> inverse, I exponent_z, Pack<C, L>* out) const {
+  JEANIE_INLINE void plan(CellT p, CellT h, Pack<C, L> inverse, I exponent_z, Pack<C, L>* out) const {
     I e = max(p.k[0] + h.k[0] - exponent_z, I::all(-2000));
     I half = e;
     for (int i = 0; i < I::kRegisters; ++i) half.r[i] >>= 1;

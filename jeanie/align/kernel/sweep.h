@@ -8,6 +8,7 @@
 #pragma once
 
 #include "group.h"
+#include "memory.h"
 #include "soft.h"
 #include "transpose.h"
 
@@ -23,17 +24,20 @@ template <class Policy> class Sweep {
 
   // Cells of one or all rows, with a dead cell before the first column and one after the last.
   struct Store {
-    std::vector<M> m;
-    std::vector<I> k;
+    jeanie::Block memory;
+    M* m = nullptr;
+    I* k = nullptr;
     int64_t views = 0, exponents = 0, width = 0;
     void shape(int64_t rows, int64_t columns, const Policy& policy) {
       views = policy.views(), exponents = policy.exponents(), width = columns + 2;
-      m.resize(rows * width * views, M::all(1));
-      k.resize(rows * width * exponents);
+      const int64_t cells = rows * width;
+      memory = jeanie::Block(cells * (views * sizeof(M) + exponents * sizeof(I)));
+      m = static_cast<M*>(memory.start());
+      k = reinterpret_cast<I*>(m + cells * views);
     }
     CellT at(int64_t row, int64_t column) {
       int64_t i = row * width + column + 1;
-      return {m.data() + i * views, k.data() + i * exponents};
+      return {m + i * views, k + i * exponents};
     }
   };
 
