@@ -8,9 +8,9 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["NOT_FINITE", "NO_PATH", "allowed", "check_lengths", "reject"]
+__all__ = ["BAD_FEATURES", "NOT_FINITE", "NO_PATH", "allowed", "check_lengths", "reject"]
 
-NOT_FINITE, NO_PATH = "not finite", "no path"
+NOT_FINITE, NO_PATH, BAD_FEATURES = "not finite", "no path", "bad features"
 
 
 def reject(reason: str) -> NoReturn:
@@ -18,6 +18,11 @@ def reject(reason: str) -> NoReturn:
     if reason == NOT_FINITE:
         raise ShapeError(
             "cost needs finite numbers where a path may pass, got NaN or infinity; "
+            "mask missing blocks by query_lengths and support_lengths, or repair the features"
+        )
+    if reason == BAD_FEATURES:
+        raise ShapeError(
+            "features need finite numbers whose squares are finite too, got NaN, infinity or numbers too large; "
             "mask missing blocks by query_lengths and support_lengths, or repair the features"
         )
     raise ConfigError(

@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, align, check_options, lengths_tensor
+from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, check_options, lengths_tensor
 from jeanie.align.cells import check_lengths
-from jeanie.align.cost import METRICS, base_distance, squared_distances
-from jeanie.align.operator import align_table
+from jeanie.align.cost import METRICS
+from jeanie.align.fused import Options, table
 from jeanie.errors import ConfigError, ShapeError
 
 __all__ = ["distances"]
@@ -55,8 +55,9 @@ def distances(
     tau = lengths_tensor(query_lengths, len(query), query.shape[1], "query_lengths", query.device)
     tau_ = lengths_tensor(support_lengths, len(support), support.shape[1], "support_lengths", query.device)
     query, support = _masked(query, tau, "query_lengths"), _masked(support, tau_, "support_lengths")
-    options = (metric, float(sigma), float(gamma), shift, None if band is None else float(band), plan, backend)
     matched = pairs == "matched"
+    band = None if band is None else float(band)
+    options = Options(matched, metric, float(sigma), float(gamma), shift, band, plan, backend)
     result = (_matched if matched else _all_pairs)(query, support, tau, tau_, options)
     if normalise is None:
         return result
@@ -70,12 +71,9 @@ def distances(
     if normalise == "area":
         return result / (rows * columns)
     own = [
-        _matched(_recorded(x), _recorded(x), n, n, options) for x, n in ((query, tau), (support, tau_))
+        _matched(_recorded(x), _recorded(x), n, n, options._replace(matched=True)) for x, n in ((query, tau), (support, tau_))
     ]
     return result - (own[0] + own[1] if matched else own[0][:, None] + own[1]) / 2
-
-
-_Options = tuple[str, float, float, int, float | None, str, str]
 
 
 def _check_features(query: Tensor, support: Tensor, pairs: str) -> None:
@@ -140,46 +138,7 @@ def _recorded(x: Tensor) -> Tensor:
     return x
 
 
-def _costs(query: Tensor, support: Tensor, matched: bool, metric: str, sigma: float) -> Tensor:
-    """cost[query, support, t, s, *query views, *support views]; matched pairs have a support axis of 1.
-
-    The product has support blocks outside and (query block, view) inside, which is what the kernel reads in one run.
-    """
-    features = query.shape[-1]
-    batch = len(query) if matched else 1
-    squared = squared_distances(support.reshape(batch, -1, features), query.reshape(batch, -1, features))
-    cost = base_distance(squared, metric, sigma)
-    if matched:
-        cost = cost.view(batch, *support.shape[1:-1], *query.shape[1:-1]).unsqueeze(1)
-        # [n, 1, s, *support views, t, *query views]
-        first_t = support.dim()
-        order = [0, 1, first_t, 2, *range(first_t + 1, cost.dim()), *range(3, first_t)]
-    else:
-        # [m, s, *support views, n, t, *query views]
-        cost = cost.view(*support.shape[:-1], *query.shape[:-1])
-        first_n = support.dim() - 1
-        order = [first_n, 0, first_n + 1, 1, *range(first_n + 2, cost.dim()), *range(2, first_n)]
-    return cost.permute(order)
-
-
-def _table(query: Tensor, support: Tensor, lengths: tuple[Tensor | None, Tensor | None], matched: bool,
-           options: _Options) -> Tensor:  # fmt: skip
-    """Distances of one chunk as a table ``[query, support]``; lengths are tables as well."""
-    metric, sigma, gamma, shift, band, plan, backend = options
-    cost = _costs(query, support, matched, metric, sigma)
-    if plan == "preprint":
-        value = align(
-            cost.flatten(0, 1), gamma=gamma, shift=shift, band=band, plan=plan, backend=backend,
-            query_lengths=None if lengths[0] is None else lengths[0].reshape(-1),
-            support_lengths=None if lengths[1] is None else lengths[1].reshape(-1),
-        )  # fmt: skip
-        return value.view(cost.shape[:2])
-    with_plan = cost.requires_grad and torch.is_grad_enabled()
-    table: Tensor = align_table(cost, *lengths, gamma, shift, band, backend, with_plan)[0]
-    return table
-
-
-def _matched(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: _Options) -> Tensor:
+def _matched(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options) -> Tensor:
     cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1]) if len(query) else 1
     step = max(1, _CHUNK // cells, 32)
     forget = _too_large(query, support, cells * len(query))
@@ -187,14 +146,14 @@ def _matched(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | 
         _chunk(
             query[i : i + step], support[i : i + step],
             tuple(None if n is None else n[i : i + step, None] for n in (tau, tau_)),  # type: ignore[arg-type]
-            True, options, forget,
+            options, forget,
         )
         for i in range(0, len(query), step)
     ]  # fmt: skip
     return torch.cat(parts).squeeze(1) if parts else query.new_empty(0)
 
 
-def _all_pairs(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: _Options) -> Tensor:
+def _all_pairs(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options) -> Tensor:
     n, m = len(query), len(support)
     if not n or not m:
         return query.new_empty(n, m)
@@ -209,7 +168,7 @@ def _all_pairs(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor 
                 None if tau is None else tau[at_query, None].expand(count),
                 None if tau_ is None else tau_[None, some].expand(count),
             )
-            row.append(_chunk(query[at_query], support[some], lengths, False, options, forget))
+            row.append(_chunk(query[at_query], support[some], lengths, options, forget))
         rows.append(torch.cat(row, 1))
     return torch.cat(rows)
 
@@ -226,9 +185,9 @@ def _too_large(query: Tensor, support: Tensor, cells: int) -> bool:
     return torch.is_grad_enabled() and (query.requires_grad or support.requires_grad) and cells > _KEEP
 
 
-def _chunk(query: Tensor, support: Tensor, lengths: tuple[Tensor | None, Tensor | None], matched: bool,
-           options: _Options, forget: bool) -> Tensor:  # fmt: skip
+def _chunk(query: Tensor, support: Tensor, lengths: tuple[Tensor | None, Tensor | None], options: Options,
+           forget: bool) -> Tensor:  # fmt: skip
     if forget:
-        again: Tensor = checkpoint(_table, query, support, lengths, matched, options, use_reentrant=False)
+        again: Tensor = checkpoint(table, query, support, lengths, options, use_reentrant=False)
         return again
-    return _table(query, support, lengths, matched, options)
+    return table(query, support, lengths, options)

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jeanie.align.cells import NO_PATH, NOT_FINITE, reject
+from jeanie.align.cells import BAD_FEATURES, NO_PATH, NOT_FINITE, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["available", "instruction_set", "path", "soft_or_hard"]
+__all__ = ["available", "instruction_set", "path", "soft_or_hard", "squares"]
 
 _NOT_FINITE, _OUT_OF_RANGE, _NO_PATH, _NO_MEMORY = 1, 2, 3, 4
 _I64, _F64, _PTR = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -35,6 +35,17 @@ class _Job(ctypes.Structure):
     )
 
 
+class _Squares(ctypes.Structure):
+    """Mirror of ``JeanieSquares`` in kernel/job.h."""
+
+    _fields_ = (
+        *((name, _PTR) for name in ("out", "x", "y")),
+        *((name, _I64) for name in ("batch", "rows", "columns", "features", "threads")),
+        ("small", _F64),
+        ("may_refuse", _I64),
+    )
+
+
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """The shared library, or None in a build without it. An editable install keeps it beside site-packages."""
@@ -45,6 +56,8 @@ def _library() -> ctypes.CDLL | None:
             library.jeanie_instruction_set.restype = ctypes.c_char_p
             library.jeanie_align.argtypes = (ctypes.POINTER(_Job), ctypes.c_int)
             library.jeanie_align.restype = ctypes.c_int
+            library.jeanie_squares.argtypes = (ctypes.POINTER(_Squares), ctypes.c_int)
+            library.jeanie_squares.restype = ctypes.c_int
             return library
     return None
 
@@ -60,6 +73,7 @@ def instruction_set() -> str:
     return library.jeanie_instruction_set().decode() if library else "none"
 
 
+@functools.lru_cache(64)
 def _constants(gamma: float, dtype: torch.dtype) -> tuple[float, float, float, float]:
     """-1 / (gamma ln 2) and gamma ln 2, each as an unevaluated sum of a rounded and a correcting part."""
     if gamma == 0:
@@ -139,6 +153,24 @@ def _run(
     return value, forward
 
 
+def squares(x: Tensor, y: Tensor, small: float, may_refuse: bool) -> Tensor | None:
+    """|x_i - y_j|^2 from the product x_i y_j; what is below ``small`` (|x|^2 + |y|^2) is summed plainly.
+
+    None where that would be nearly everything (``may_refuse``), so that a common offset should be taken off first.
+    """
+    library = _library()
+    assert library is not None
+    x, y = x.contiguous(), y.contiguous()
+    product = x @ y.mT
+    job = _Squares(
+        product.data_ptr(), x.data_ptr(), y.data_ptr(), *product.shape, x.shape[2], torch.get_num_threads(), small, may_refuse
+    )
+    status = library.jeanie_squares(ctypes.byref(job), int(product.dtype == torch.float64))
+    if status == _NOT_FINITE:
+        reject(BAD_FEATURES)
+    return product if status == 0 else None
+
+
 def soft_or_hard(
     cost: Tensor,
     lengths: tuple[Tensor, Tensor] | None,
@@ -146,8 +178,12 @@ def soft_or_hard(
     shift: int,
     band: float | None,
     with_plan: bool,
+    in_place: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Value ``[query, support]`` and plan (like cost) of ``cost[query, support, t, s, *views]``."""
+    """Value ``[query, support]`` and plan (like cost) of ``cost[query, support, t, s, *views]``.
+
+    ``in_place`` allows the plan to overwrite the cost, which spares as much memory; it then is the cost's own tensor.
+    """
     grid = tuple(cost.shape[4:])
     flat = cost.flatten(4) if grid else cost.unsqueeze(4)
     if _row_major(flat) is None:
@@ -156,7 +192,11 @@ def soft_or_hard(
     if with_plan:
         # cells that the kernel does not visit must be 0, and a hard plan marks only the path
         visits_all = lengths is None and band is None and gamma > 0
-        plan = torch.empty_like(flat) if visits_all else torch.zeros_like(flat)
+        # views may need a second attempt on the same costs; without them each row is read before it is written
+        if visits_all and in_place and flat.shape[4] == 1:
+            plan = flat
+        else:
+            plan = torch.empty_like(flat) if visits_all else torch.zeros_like(flat)
         if _row_major(plan) != _row_major(flat):
             plan = plan.contiguous()
             flat = flat.contiguous()

@@ -14,7 +14,7 @@ from jeanie.align import native, recursion, reference
 from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["align_table", "backend_for"]
+__all__ = ["align_table", "backend_for", "compute"]
 
 _SCHEMA = (
     "(Tensor cost, Tensor? query_lengths, Tensor? support_lengths, float gamma, int shift, float? band, "
@@ -72,8 +72,7 @@ def _reference(
     return value.view(cost.shape[:2]), None if plan is None else plan.view(cost.shape)
 
 
-@torch.library.custom_op("jeanie::align", mutates_args=(), schema=_SCHEMA)
-def align_table(
+def compute(
     cost: Tensor,
     query_lengths: Tensor | None,
     support_lengths: Tensor | None,
@@ -82,8 +81,9 @@ def align_table(
     band: float | None,
     backend: str,
     with_plan: bool,
+    in_place: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Value ``[query, support]`` and plan of ``cost[query, support, t, s, *views]``; lengths are ``[query, support]``."""
+    """Value and plan from the chosen backend, without autograd; ``in_place`` lets the plan overwrite the cost."""
     for lengths, axis, name in ((query_lengths, 2, "query_lengths"), (support_lengths, 3, "support_lengths")):
         if lengths is not None:
             check_lengths(lengths, cost.shape[axis], name)
@@ -96,13 +96,21 @@ def align_table(
                 _full(x, n, cost).to("cpu", torch.int64).contiguous()
                 for x, n in ((query_lengths, cost.shape[2]), (support_lengths, cost.shape[3]))
             )
-        value, plan = native.soft_or_hard(cost.detach(), both, gamma, shift, band, with_plan)
+        value, plan = native.soft_or_hard(cost.detach(), both, gamma, shift, band, with_plan, in_place)
     else:
         value, plan = _reference(cost, query_lengths, support_lengths, gamma, shift, band, with_plan)
     return value, cost.new_empty(0) if plan is None else plan
 
 
-@align_table.register_fake
+def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+    return compute(*inputs)
+
+
+# torch.compile sees one opaque operator; eager calls go straight to compute, without loading the compiler
+_operator = torch.library.custom_op("jeanie::align", _forward, mutates_args=(), schema=_SCHEMA)
+
+
+@_operator.register_fake
 def _(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     return cost.new_empty(cost.shape[:2]), torch.empty_like(cost) if options[-1] else cost.new_empty(0)
 
@@ -148,5 +156,31 @@ def _vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any
     return (value.unflatten(0, unfold), plan), (0, 0)
 
 
-align_table.register_autograd(_backward, setup_context=_setup)
-align_table.register_vmap(_vmap)
+class _Align(torch.autograd.Function):
+    """The operator with its derivative as torch.func sees it (vmap, grad, jacrev compose)."""
+
+    forward = staticmethod(_forward)
+    setup_context = staticmethod(_setup)
+    backward = staticmethod(_backward)
+    vmap = staticmethod(_vmap)
+
+
+_operator.register_autograd(_backward, setup_context=_setup)
+
+
+def align_table(
+    cost: Tensor,
+    query_lengths: Tensor | None,
+    support_lengths: Tensor | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    backend: str,
+    with_plan: bool,
+) -> tuple[Tensor, Tensor]:
+    """Value ``[query, support]`` and plan of ``cost[query, support, t, s, *views]``; lengths are ``[query, support]``."""
+    run = _operator if torch.compiler.is_compiling() else _Align.apply
+    result: tuple[Tensor, Tensor] = run(
+        cost, query_lengths, support_lengths, gamma, shift, band, backend, with_plan
+    )
+    return result

@@ -9,11 +9,15 @@
 namespace baseline {
 int run_float(const JeanieJob&);
 int run_double(const JeanieJob&);
+int squares_float(const JeanieSquares&);
+int squares_double(const JeanieSquares&);
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
 int run_float(const JeanieJob&);
 int run_double(const JeanieJob&);
+int squares_float(const JeanieSquares&);
+int squares_double(const JeanieSquares&);
 }  // namespace avx2
 #endif
 
@@ -36,4 +40,12 @@ JEANIE_EXPORT int jeanie_align(const JeanieJob* job, int is_double) {
   if (!std::strcmp(jeanie_instruction_set(), "avx2")) return is_double ? avx2::run_double(*job) : avx2::run_float(*job);
 #endif
   return is_double ? baseline::run_double(*job) : baseline::run_float(*job);
+}
+
+JEANIE_EXPORT int jeanie_squares(const JeanieSquares* job, int is_double) {
+#if defined(__x86_64__)
+  if (!std::strcmp(jeanie_instruction_set(), "avx2"))
+    return is_double ? avx2::squares_double(*job) : avx2::squares_float(*job);
+#endif
+  return is_double ? baseline::squares_double(*job) : baseline::squares_float(*job);
 }

@@ -25,6 +25,15 @@ struct JeanieJob {
   double band;              // largest |t / tau - s / tau'|, negative: none
 };
 
+// Matrices of `batch` products: x [rows, features], y [columns, features], out [rows, columns].
+struct JeanieSquares {
+  void* out;                // in: the matrix product, out: squared distances
+  const void *x, *y;
+  int64_t batch, rows, columns, features, threads;
+  double small;             // share of |x|^2 + |y|^2 below which the plain sum is taken
+  int64_t may_refuse;       // give up untouched (kCancels) where that would be needed almost everywhere
+};
+
 enum JeanieStatus : int {
   kDone = 0,
   kNotFinite = 1,   // NaN or infinity where a path may pass
@@ -32,6 +41,7 @@ enum JeanieStatus : int {
   kNoPath = 3,      // the band leaves no way through
   kNoMemory = 4,
   kSpread = 5,      // internal: views differ by more than one shared exponent can hold
+  kCancels = 6,     // squared distances: take a common offset off first
 };
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "hard.h"
+#include "squares.h"
 #include "sweep.h"
 
 #if defined(__x86_64__)
@@ -82,5 +83,7 @@ template <class C> int run(const JeanieJob& job) {
 
 int run_float(const JeanieJob& job) { return run<float>(job); }
 int run_double(const JeanieJob& job) { return run<double>(job); }
+int squares_float(const JeanieSquares& job) { return Squares<float>(job).run(); }
+int squares_double(const JeanieSquares& job) { return Squares<double>(job).run(); }
 
 }  // namespace JEANIE_ISA

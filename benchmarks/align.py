@@ -1,0 +1,234 @@
+"""How fast alignment is, beside what else there is: one run, interleaved, medians, ratios. `make bench`.
+
+Writes benchmarks/results/align.json and docs/results/align.md. Times are CPU milliseconds on one thread and wall
+milliseconds on all threads; compare within a row, not between machines.
+"""
+
+import json
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import peers
+import torch
+from torch import Tensor
+
+import jeanie
+from jeanie.align import instruction_set
+from jeanie.align.native import _library
+
+ROOT = Path(__file__).resolve().parent.parent
+GAMMA = 0.01
+BUDGET_S = 6.0  # of one contestant in one comparison
+MAX_ROUNDS = 15
+Step = Callable[[], object]
+Times = dict[str, float]
+
+
+def interleaved(contestants: dict[str, Step], clock: Callable[[], float]) -> Times:
+    """Median milliseconds of each, measured in turns so that noise hits all alike; slow ones take fewer turns."""
+    threads = torch.get_num_threads()
+
+    def timed(step: Step) -> float:
+        torch.set_num_threads(threads)  # numba, once it runs, resets the number for the whole process
+        numba.set_num_threads(threads)
+        start = clock()
+        step()
+        return clock() - start
+
+    for step in contestants.values():
+        timed(step)  # compiles, loads and warms up
+    first = {name: max(timed(step), 1e-5) for name, step in contestants.items()}
+    turns = {name: max(2, min(MAX_ROUNDS, int(BUDGET_S / seconds))) for name, seconds in first.items()}
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(max(turns.values())):
+        for name, step in contestants.items():
+            if turn < turns[name]:
+                times[name].append(timed(step))
+    return {name: 1e3 * statistics.median(values) for name, values in times.items()}
+
+
+def gradient_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Step:
+    leaf = x.clone().requires_grad_()
+
+    def both() -> None:
+        leaf.grad = None
+        function(leaf).sum().backward()
+
+    return both
+
+
+def soft_dtw(pairs: int, blocks: int, features: int, clock: Callable[[], float]) -> dict[str, Times]:
+    """Soft-DTW between features, distances included."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(pairs, blocks, features, generator=generator) / features**0.5 for _ in range(2))
+
+    def ours(backend: str) -> Callable[[Tensor], Tensor]:
+        options = {"metric": "sqeuclidean", "gamma": GAMMA, "pairs": "matched", "backend": backend}
+        return lambda q: jeanie.distances(q, y, **options)
+
+    forward: dict[str, Step] = {
+        "jeanie native": lambda: ours("native")(x),
+        "jeanie torch": lambda: ours("reference")(x),
+        "aeon": peers.aeon_step(x, y, GAMMA),
+    }
+    both = {"jeanie native": gradient_step(ours("native"), x), "jeanie torch": gradient_step(ours("reference"), x)}
+    forward["pysdtw"], both["pysdtw"] = peers.pysdtw_steps(x, y, GAMMA)
+    forward["tslearn"], both["tslearn"] = peers.tslearn_steps(x, y, GAMMA)
+    return {"forward": interleaved(forward, clock), "forward+backward": interleaved(both, clock)}
+
+
+def viewpoints(pairs: int, views: tuple[int, ...], blocks: int, shift: int, clock: Callable[[], float]) -> dict[str, Times]:
+    """JEANIE on random costs in [0, 1]."""
+    cost = torch.rand(pairs, blocks, blocks, *views, generator=torch.Generator().manual_seed(0))
+
+    def ours(backend: str) -> Callable[[Tensor], Tensor]:
+        return lambda c: jeanie.align(c, gamma=GAMMA, shift=shift, backend=backend)
+
+    forward: dict[str, Step] = {
+        "jeanie native": lambda: ours("native")(cost),
+        "jeanie torch": lambda: ours("reference")(cost),
+        "plain torch": lambda: peers.torch_plain(cost, GAMMA, shift),
+    }
+    both = {
+        "jeanie native": gradient_step(ours("native"), cost),
+        "jeanie torch": gradient_step(ours("reference"), cost),
+        "plain torch": gradient_step(lambda c: peers.torch_plain(c, GAMMA, shift), cost),
+    }
+    forward["plain numba"], both["plain numba"] = peers.numba_steps(cost, GAMMA, shift)
+    return {"forward": interleaved(forward, clock), "forward+backward": interleaved(both, clock)}
+
+
+def scaling() -> dict[str, dict[str, float]]:
+    """Nanoseconds a cell, forward+backward, one thread: over pairs (7x7, 30, shift 2) and shifts (9x9, 20, 64 pairs)."""
+    by_pairs = {n: torch.rand(n, 30, 30, 7, 7) for n in (16, 64, 256)}
+    steps: dict[str, Step] = {str(n): gradient_step(lambda c: jeanie.align(c, shift=2), c) for n, c in by_pairs.items()}
+    pairs = interleaved(steps, time.process_time)
+    wide = torch.rand(64, 20, 20, 9, 9)
+    shifts = interleaved(
+        {str(s): gradient_step(lambda c, s=s: jeanie.align(c, shift=s), wide) for s in (1, 2, 3, 4, 6, 8)},
+        time.process_time,
+    )
+    return {
+        "pairs": {n: 1e6 * ms / by_pairs[int(n)].numel() for n, ms in pairs.items()},
+        "shift": {s: 1e6 * ms / wide.numel() for s, ms in shifts.items()},
+    }
+
+
+def instructions() -> dict[str, float] | str:
+    """Instructions a cell by callgrind, which counts the same on any load."""
+    library, compiler = _library(), shutil.which("c++") or shutil.which("g++")
+    if not shutil.which("valgrind") or not compiler or library is None:
+        return "not measured: needs valgrind, a C++ compiler and the kernel"
+    cases = {"7x7, 30 blocks, shift 2": (64, 30, 7, 7, 2), "5x5, 20 blocks, shift 1": (64, 20, 5, 5, 1),
+             "no views, 64 blocks": (64, 64, 1, 1, 0)}  # fmt: skip
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/instructions"
+        subprocess.run([compiler, "-O2", "-o", program, str(ROOT / "benchmarks/instructions.cpp"), "-ldl"], check=True)
+        for name, case in cases.items():
+            for backward in (0, 1):
+                shown = subprocess.run(
+                    ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=jeanie_align",
+                     program, library._name, *map(str, (*case, backward))], capture_output=True, text=True, check=True)  # fmt: skip
+                count = int(next(line for line in shown.stderr.splitlines() if "Collected" in line).split()[-1])
+                pairs, blocks, a, b, _ = case
+                label = "forward+backward" if backward else "forward"
+                found[f"{name}, {label}"] = count / (pairs * blocks * blocks * a * b)
+    return found
+
+
+_MEMORY = """
+import resource, torch, jeanie
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+x = torch.rand(2, 3, 3, 3, 3, requires_grad=True); jeanie.align(x).sum().backward()
+if {kind!r} == "align":
+    x = torch.rand(256, 30, 30, 7, 7).requires_grad_(); start = peak()
+    jeanie.align(x, shift=2).sum().backward()
+    print((peak() - start) / (x.numel() * 4 / 2**20))
+else:
+    q, s = torch.rand(1000, 30, 7, 7, 32), torch.rand(100, 30, 32)
+    jeanie.distances(q, s, shift=2)
+    print(peak())
+"""
+
+
+def memory() -> Times:
+    """Peak extra memory of align as a multiple of its cost, and of a large all-pairs call in MB."""
+
+    def run(kind: str) -> float:
+        code = _MEMORY.format(kind=kind)
+        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+    return {"align, extra over cost": run("align"), "1000 x 100 motions of 7x7 x 30 blocks, MB": run("distances")}
+
+
+def measure() -> dict[str, object]:
+    result: dict[str, object] = {
+        "machine": platform.processor() or platform.machine(), "cores": torch.get_num_threads(),
+        "instruction_set": instruction_set(), "torch": torch.__version__, "python": platform.python_version(),
+        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip(),
+        "gamma": GAMMA, "dtype": "float32", "seed": 0,
+    }  # fmt: skip
+    everything = torch.get_num_threads()
+    for threads, clock in ((1, time.process_time), (everything, time.perf_counter)):
+        torch.set_num_threads(threads)
+        key = "1 thread, CPU ms" if threads == 1 else f"{threads} threads, wall ms"
+        result[key] = {
+            "soft-DTW, 64 pairs x 64 blocks x 64 features": soft_dtw(64, 64, 64, clock),
+            "soft-DTW, 16 pairs x 512 blocks x 64 features": soft_dtw(16, 512, 64, clock),
+            "64 pairs, 7x7 views, 30 blocks, shift 2": viewpoints(64, (7, 7), 30, 2, clock),
+            "256 pairs, 5x5 views, 20 blocks, shift 1": viewpoints(256, (5, 5), 20, 1, clock),
+            "64 pairs, 3x3 with 3x3 views, 20 blocks, shift 1": viewpoints(64, (3, 3, 3, 3), 20, 1, clock),
+        }
+        print(json.dumps(result[key], indent=1), flush=True)
+    torch.set_num_threads(1)
+    result["ns a cell, forward+backward, 1 thread"] = scaling()
+    torch.set_num_threads(everything)
+    result["instructions a cell"] = instructions()
+    result["memory"] = memory()
+    return result
+
+
+def markdown(result: dict[str, object]) -> str:
+    """The tables that docs/results/align.md shows."""
+    head = ", ".join(f"{k} {result[k]}" for k in ("machine", "cores", "instruction_set", "torch", "commit", "dtype", "gamma"))
+    lines = ["# Alignment: speed", "", "Written by `make bench` (`benchmarks/align.py`); medians of interleaved rounds. "
+             "In brackets: how many times slower than `jeanie native` in the same run.", "", head + ".", ""]  # fmt: skip
+    for key, cases in result.items():
+        if not key.endswith(" ms"):
+            continue
+        lines += [f"## {key}", "", "| case | pass | contestants |", "|---|---|---|"]
+        for case, passes in cases.items():  # type: ignore[attr-defined]
+            for name, times in passes.items():
+                ours = times["jeanie native"]
+                shown = ", ".join(f"{n} {ms:.3g} ({ms / ours:.1f}x)" for n, ms in sorted(times.items(), key=lambda x: x[1]))
+                lines.append(f"| {case} | {name} | {shown} |")
+        lines.append("")
+    for key in ("ns a cell, forward+backward, 1 thread", "instructions a cell", "memory"):
+        lines += [f"## {key}", "", "```", json.dumps(result[key], indent=1), "```", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    result = measure()
+    for path, text in (
+        (ROOT / "benchmarks/results/align.json", json.dumps(result, indent=1) + "\n"),
+        (ROOT / "docs/results/align.md", markdown(result)),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()
