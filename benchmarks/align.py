@@ -80,13 +80,18 @@ def soft_dtw(pairs: int, blocks: int, features: int, clock: Callable[[], float])
         "jeanie torch": lambda: ours("reference")(x),
         "aeon": peers.aeon_step(x, y, GAMMA),
     }
-    both = {"jeanie native": gradient_step(ours("native"), x), "jeanie torch": gradient_step(ours("reference"), x)}
+    both = {
+        "jeanie native": gradient_step(ours("native"), x),
+        "jeanie torch": gradient_step(ours("reference"), x),
+    }
     forward["pysdtw"], both["pysdtw"] = peers.pysdtw_steps(x, y, GAMMA)
     forward["tslearn"], both["tslearn"] = peers.tslearn_steps(x, y, GAMMA)
     return {"forward": interleaved(forward, clock), "forward+backward": interleaved(both, clock)}
 
 
-def viewpoints(pairs: int, views: tuple[int, ...], blocks: int, shift: int, clock: Callable[[], float]) -> dict[str, Times]:
+def viewpoints(
+    pairs: int, views: tuple[int, ...], blocks: int, shift: int, clock: Callable[[], float]
+) -> dict[str, Times]:
     """JEANIE on random costs in [0, 1]."""
     cost = torch.rand(pairs, blocks, blocks, *views, generator=torch.Generator().manual_seed(0))
 
@@ -108,9 +113,11 @@ def viewpoints(pairs: int, views: tuple[int, ...], blocks: int, shift: int, cloc
 
 
 def scaling() -> dict[str, dict[str, float]]:
-    """Nanoseconds a cell, forward+backward, one thread: over pairs (7x7, 30, shift 2) and shifts (9x9, 20, 64 pairs)."""
+    """Nanoseconds a cell, forward+backward, one thread: over pairs (7x7, 30, shift 2), over shifts (9x9, 20)."""
     by_pairs = {n: torch.rand(n, 30, 30, 7, 7) for n in (16, 64, 256)}
-    steps: dict[str, Step] = {str(n): gradient_step(lambda c: jeanie.align(c, shift=2), c) for n, c in by_pairs.items()}
+    steps: dict[str, Step] = {
+        str(n): gradient_step(lambda c: jeanie.align(c, shift=2), c) for n, c in by_pairs.items()
+    }
     pairs = interleaved(steps, time.process_time)
     wide = torch.rand(64, 20, 20, 9, 9)
     shifts = interleaved(
@@ -133,13 +140,18 @@ def instructions() -> dict[str, float] | str:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/instructions"
-        subprocess.run([compiler, "-O2", "-o", program, str(ROOT / "benchmarks/instructions.cpp"), "-ldl"], check=True)
+        subprocess.run(
+            [compiler, "-O2", "-o", program, str(ROOT / "benchmarks/instructions.cpp"), "-ldl"], check=True
+        )
         for name, case in cases.items():
             for backward in (0, 1):
                 shown = subprocess.run(
                     ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=jeanie_align",
-                     program, library._name, *map(str, (*case, backward))], capture_output=True, text=True, check=True)  # fmt: skip
-                count = int(next(line for line in shown.stderr.splitlines() if "Collected" in line).split()[-1])
+                     program, library._name, *map(str, (*case, backward))],
+                    capture_output=True, text=True, check=True)  # fmt: skip
+                count = int(
+                    next(line for line in shown.stderr.splitlines() if "Collected" in line).split()[-1]
+                )
                 pairs, blocks, a, b, _ = case
                 label = "forward+backward" if backward else "forward"
                 found[f"{name}, {label}"] = count / (pairs * blocks * blocks * a * b)
@@ -166,16 +178,26 @@ def memory() -> Times:
 
     def run(kind: str) -> float:
         code = _MEMORY.format(kind=kind)
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        return float(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        )
 
-    return {"align, extra over cost": run("align"), "1000 x 100 motions of 7x7 x 30 blocks, MB": run("distances")}
+    return {
+        "align, extra over cost": run("align"),
+        "1000 x 100 motions of 7x7 x 30 blocks, MB": run("distances"),
+    }
+
+
+def commit() -> str:
+    shown = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    return shown.stdout.strip()
 
 
 def measure() -> dict[str, object]:
     result: dict[str, object] = {
         "machine": platform.processor() or platform.machine(), "cores": torch.get_num_threads(),
         "instruction_set": instruction_set(), "torch": torch.__version__, "python": platform.python_version(),
-        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip(),
+        "commit": commit(),
         "gamma": GAMMA, "dtype": "float32", "seed": 0,
     }  # fmt: skip
     everything = torch.get_num_threads()
@@ -200,9 +222,19 @@ def measure() -> dict[str, object]:
 
 def markdown(result: dict[str, object]) -> str:
     """The tables that docs/results/align.md shows."""
-    head = ", ".join(f"{k} {result[k]}" for k in ("machine", "cores", "instruction_set", "torch", "commit", "dtype", "gamma"))
-    lines = ["# Alignment: speed", "", "Written by `make bench` (`benchmarks/align.py`); medians of interleaved rounds. "
-             "In brackets: how many times slower than `jeanie native` in the same run.", "", head + ".", ""]  # fmt: skip
+    head = ", ".join(
+        f"{k} {result[k]}"
+        for k in ("machine", "cores", "instruction_set", "torch", "commit", "dtype", "gamma")
+    )
+    lines = [
+        "# Alignment: speed",
+        "",
+        "Written by `make bench` (`benchmarks/align.py`); medians of interleaved rounds.",
+        "In brackets: how many times slower than `jeanie native` in the same run.",
+        "",
+        head + ".",
+        "",
+    ]
     for key, cases in result.items():
         if not key.endswith(" ms"):
             continue
@@ -210,7 +242,9 @@ def markdown(result: dict[str, object]) -> str:
         for case, passes in cases.items():  # type: ignore[attr-defined]
             for name, times in passes.items():
                 ours = times["jeanie native"]
-                shown = ", ".join(f"{n} {ms:.3g} ({ms / ours:.1f}x)" for n, ms in sorted(times.items(), key=lambda x: x[1]))
+                shown = ", ".join(
+                    f"{n} {ms:.3g} ({ms / ours:.1f}x)" for n, ms in sorted(times.items(), key=lambda x: x[1])
+                )
                 lines.append(f"| {case} | {name} | {shown} |")
         lines.append("")
     for key in ("ns a cell, forward+backward, 1 thread", "instructions a cell", "memory"):

@@ -57,7 +57,10 @@ def torch_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
 
     def window(r: Tensor) -> list[Tensor]:
         padded = functional.pad(r, [shift, shift] * len(views), value=math.inf)
-        return [padded[(slice(None), *(slice(a, a + n) for a, n in zip(turn, views, strict=True)))] for turn in turns]
+        return [
+            padded[(slice(None), *(slice(a, a + n) for a, n in zip(turn, views, strict=True)))]
+            for turn in turns
+        ]
 
     table: dict[tuple[int, int], Tensor] = {}
     for t in range(cost.shape[1]):
@@ -65,7 +68,9 @@ def torch_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
             before = [window(table[i]) for i in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i in table]
             here = cost[:, t, s]
             if before:
-                here = here - gamma * torch.logsumexp(torch.stack(sum(before, [])) / -gamma, 0)
+                here = here - gamma * torch.logsumexp(
+                    torch.stack([x for some in before for x in some]) / -gamma, 0
+                )
             table[t, s] = here
     return -gamma * torch.logsumexp(here.flatten(1) / -gamma, 1)
 

@@ -87,8 +87,12 @@ def test_public_names_exist(path):
 def test_the_modules_have_an_order():
     """A cycle between modules would make some import order fail."""
     graph = {
-        name_of(path): {m for m, _ in imports_of(path) if (PACKAGE.parent / m.replace(".", "/")).exists()
-                        or (PACKAGE.parent / (m.replace(".", "/") + ".py")).exists()}
+        name_of(path): {
+            m
+            for m, _ in imports_of(path)
+            if (PACKAGE.parent / m.replace(".", "/")).exists()
+            or (PACKAGE.parent / (m.replace(".", "/") + ".py")).exists()
+        }
         for path in MODULES
     }
     done: set[str] = set()

@@ -41,11 +41,15 @@ class Alignment:
 def check_options(gamma: float, shift: int, band: float | None, plan: str, backend: str) -> None:
     """Raise ConfigError for an option that means nothing."""
     if not (isinstance(gamma, float | int) and math.isfinite(gamma) and gamma >= 0):
-        raise ConfigError(f"gamma needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01")
+        raise ConfigError(
+            f"gamma needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01"
+        )
     if not (isinstance(shift, int) and not isinstance(shift, bool) and shift >= 0):
         raise ConfigError(f"shift needs a whole number of views >= 0, got {shift!r}; 1 or 2 is usual")
     if band is not None and not (isinstance(band, float | int) and math.isfinite(band) and band >= 0):
-        raise ConfigError(f"band needs a share of the length >= 0, or None for no limit, got {band!r}; try 0.2")
+        raise ConfigError(
+            f"band needs a share of the length >= 0, or None for no limit, got {band!r}; try 0.2"
+        )
     if plan not in PLANS:
         raise ConfigError(f"plan needs one of {', '.join(PLANS)}, got {plan!r}")
     if backend not in BACKENDS:
@@ -71,7 +75,9 @@ def _check_cost(cost: Tensor) -> None:
         )
 
 
-def lengths_tensor(lengths: Lengths, count: int, longest: int, name: str, device: torch.device) -> Tensor | None:
+def lengths_tensor(
+    lengths: Lengths, count: int, longest: int, name: str, device: torch.device
+) -> Tensor | None:
     """Lengths as an int64 tensor ``[count]`` on ``device``; their values are checked where they are used."""
     if lengths is None:
         return None
@@ -105,8 +111,8 @@ def align(
 
     R[t, s, v] = cost[t, s, v] + softmin over moves of R[t - dt, s - ds, v - dv]
 
-    with (dt, ds) in {(0,1), (1,0), (1,1)} and every |dv| <= ``shift`` on each view axis. Paths start at the first blocks
-    and end at the last ones, in any view. Without view axes this is soft-DTW; ``gamma`` 0 is the hard minimum;
+    with (dt, ds) in {(0,1), (1,0), (1,1)} and every |dv| <= ``shift`` on each view axis. Paths start at the first
+    blocks and end at the last ones, in any view. Without view axes this is soft-DTW; ``gamma`` 0 is the hard minimum;
     ``band`` keeps |t/tau - s/tau'| below it. Differentiable; the gradient is the expected path.
 
     >>> float(align(torch.tensor([[[1.0, 9.0], [9.0, 2.0]]]), gamma=0))
@@ -118,11 +124,10 @@ def align(
     if plan == "preprint":
         return _preprint(cost, query, support, gamma, shift, band)
     with_plan = cost.requires_grad and torch.is_grad_enabled()
-    lengths = (None if x is None else x[:, None] for x in (query, support))
+    tau, tau_ = (None if x is None else x[:, None] for x in (query, support))
     band = None if band is None else float(band)
-    value, _ = align_table(cost.unsqueeze(1), *lengths, float(gamma), shift, band, backend, with_plan)
-    result: Tensor = value.squeeze(1)
-    return result
+    value, _ = align_table(cost.unsqueeze(1), tau, tau_, float(gamma), shift, band, backend, with_plan)
+    return value.squeeze(1)
 
 
 def _preprint(
@@ -135,7 +140,9 @@ def _preprint(
     cells, tau, tau_ = _cells_of(cost, query, support, band)
     if not bool(torch.where(cells[(...,) + (None,) * (cost.dim() - 3)], cost, 0.0).isfinite().all()):
         reject(NOT_FINITE)
-    value = recursion.preprint(cost.double(), cells, tau, tau_, gamma, min(shift, max(cost.shape[3:], default=0)))
+    value = recursion.preprint(
+        cost.double(), cells, tau, tau_, gamma, min(shift, max(cost.shape[3:], default=0))
+    )
     if bool(value.isinf().any()):
         reject(NO_PATH)
     return value.to(cost.dtype)
@@ -178,7 +185,13 @@ def fvm(
             cost = torch.where(cells[(...,) + (None,) * (cost.dim() - 3)], cost, 0.0)
         cost = recursion.softmin(cost.flatten(3), view_gamma, 3)
     return align(
-        cost, gamma=gamma, shift=0, query_lengths=query_lengths, support_lengths=support_lengths, band=band, backend=backend
+        cost,
+        gamma=gamma,
+        shift=0,
+        query_lengths=query_lengths,
+        support_lengths=support_lengths,
+        band=band,
+        backend=backend,
     )
 
 
@@ -216,7 +229,13 @@ def trace(
 
 
 def _paths(
-    cost: Tensor, query: Tensor | None, support: Tensor | None, shift: int, band: float | None, plan: str, backend: str
+    cost: Tensor,
+    query: Tensor | None,
+    support: Tensor | None,
+    shift: int,
+    band: float | None,
+    plan: str,
+    backend: str,
 ) -> list[Tensor]:
     if not len(cost):
         return []

@@ -114,7 +114,8 @@ def squared_distances(
     x: Float[Tensor, "batch left feature"], y: Float[Tensor, "batch right feature"]
 ) -> Float[Tensor, "batch left right"]:
     """|x_i - y_j|^2 by a matrix product; never negative, and 0 for equal features whatever offset they share."""
-    out: Tensor = (_operator if torch.compiler.is_compiling() else _Squared.apply)(x, y)
+    run: Any = _operator if torch.compiler.is_compiling() else _Squared.apply
+    out: Tensor = run(x, y)
     return out
 
 
@@ -124,7 +125,9 @@ def base_distance(squared: Float[Tensor, "*any"], metric: str, sigma: float) -> 
         return squared
     if metric == "rbf":
         return -2 * torch.expm1(squared / (-2 * sigma**2))
-    zero = squared == 0  # the root has no slope there; 0 is the subgradient that leaves equal blocks where they are
+    zero = (
+        squared == 0
+    )  # the root has no slope there; 0 is the subgradient that leaves equal blocks where they are
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squared).sqrt())
 
 

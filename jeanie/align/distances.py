@@ -71,7 +71,8 @@ def distances(
     if normalise == "area":
         return result / (rows * columns)
     own = [
-        _matched(_recorded(x), _recorded(x), n, n, options._replace(matched=True)) for x, n in ((query, tau), (support, tau_))
+        _matched(_recorded(x), _recorded(x), n, n, options._replace(matched=True))
+        for x, n in ((query, tau), (support, tau_))
     ]
     return result - (own[0] + own[1] if matched else own[0][:, None] + own[1]) / 2
 
@@ -82,7 +83,8 @@ def _check_features(query: Tensor, support: Tensor, pairs: str) -> None:
             raise ShapeError(f"{name} needs a torch tensor, got {type(x).__name__}; use torch.as_tensor")
         if x.dim() < 3:
             raise ShapeError(
-                f"{name} needs axes ({name}, time, *views, feature), got shape {tuple(x.shape)}; for one motion use x[None]"
+                f"{name} needs axes ({name}, time, *views, feature), got shape {tuple(x.shape)}; "
+                "for one motion use x[None]"
             )
         if x.dtype not in (torch.float32, torch.float64):
             raise ShapeError(f"{name} needs dtype float32 or float64, got {x.dtype}; use .float()")
@@ -138,8 +140,12 @@ def _recorded(x: Tensor) -> Tensor:
     return x
 
 
-def _matched(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options) -> Tensor:
-    cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1]) if len(query) else 1
+def _matched(
+    query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
+) -> Tensor:
+    cells = (
+        query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1]) if len(query) else 1
+    )
     step = max(1, _CHUNK // cells, 32)
     forget = _too_large(query, support, cells * len(query))
     parts = [
@@ -153,7 +159,9 @@ def _matched(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | 
     return torch.cat(parts).squeeze(1) if parts else query.new_empty(0)
 
 
-def _all_pairs(query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options) -> Tensor:
+def _all_pairs(
+    query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
+) -> Tensor:
     n, m = len(query), len(support)
     if not n or not m:
         return query.new_empty(n, m)

@@ -72,12 +72,16 @@ def _composed(query: Tensor, support: Tensor, lengths: Lengths, options: Options
         )  # fmt: skip
         return value.view(cost.shape[:2])
     with_plan = cost.requires_grad and torch.is_grad_enabled()
-    return align_table(cost, *lengths, options.gamma, options.shift, options.band, options.backend, with_plan)[0]
+    return align_table(
+        cost, *lengths, options.gamma, options.shift, options.band, options.backend, with_plan
+    )[0]
 
 
 class _Fused(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
+    ) -> Tensor:
         squared, middle = squared_about(_rows(support, options.matched), _rows(query, options.matched))
         cost = _as_cost(squared, query, support, options)
         need = any(ctx.needs_input_grad)
@@ -91,7 +95,7 @@ class _Fused(torch.autograd.Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, support, tau, tau_, plan, cost, middle = ctx.saved_tensors
         options: Options = ctx.options
         if torch.is_grad_enabled():  # a second derivative will be asked for
@@ -110,7 +114,9 @@ class _Fused(torch.autograd.Function):
         inverse = sorted(range(len(order)), key=order.__getitem__)
         rows = _rows(support.detach(), matched), _rows(query.detach(), matched)
         table_ = weight.permute(inverse).reshape(len(rows[0]), rows[0].shape[1], rows[1].shape[1])
-        at_support, at_query = slopes(*rows, table_, (ctx.needs_input_grad[1], ctx.needs_input_grad[0]), middle)
+        at_support, at_query = slopes(
+            *rows, table_, (ctx.needs_input_grad[1], ctx.needs_input_grad[0]), middle
+        )
         both = []
         for x, g in ((query, at_query), (support, at_support)):
             if g is not None and matched:
@@ -124,5 +130,6 @@ def table(query: Tensor, support: Tensor, lengths: Lengths, options: Options) ->
     transformed = torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
     if transformed or options.plan == "preprint":
         return _composed(query, support, lengths, options)
-    result: Tensor = _Fused.apply(query, support, *lengths, options)
+    apply: Any = _Fused.apply
+    result: Tensor = apply(query, support, *lengths, options)
     return result

@@ -104,7 +104,9 @@ def _row_major(cost: Tensor) -> bool | None:
 
 def _offsets(cost: Tensor) -> Tensor:
     """Element offset of every pair of ``cost[query, support, ...]``, in the order of the pairs."""
-    query, support = (torch.arange(n) * stride for n, stride in zip(cost.shape[:2], cost.stride()[:2], strict=True))
+    query, support = (
+        torch.arange(n) * stride for n, stride in zip(cost.shape[:2], cost.stride()[:2], strict=True)
+    )
     return (query[:, None] + support).flatten()
 
 
@@ -163,7 +165,14 @@ def squares(x: Tensor, y: Tensor, small: float, may_refuse: bool) -> Tensor | No
     x, y = x.contiguous(), y.contiguous()
     product = x @ y.mT
     job = _Squares(
-        product.data_ptr(), x.data_ptr(), y.data_ptr(), *product.shape, x.shape[2], torch.get_num_threads(), small, may_refuse
+        product.data_ptr(),
+        x.data_ptr(),
+        y.data_ptr(),
+        *product.shape,
+        x.shape[2],
+        torch.get_num_threads(),
+        small,
+        may_refuse,
     )
     status = library.jeanie_squares(ctypes.byref(job), int(product.dtype == torch.float64))
     if status == _NOT_FINITE:
@@ -213,9 +222,7 @@ def soft_or_hard(
     return value, None if plan is None else plan.view(cost.shape)
 
 
-def path(
-    cost: Tensor, lengths: tuple[Tensor, Tensor] | None, shift: int, band: float | None
-) -> list[Tensor]:
+def path(cost: Tensor, lengths: tuple[Tensor, Tensor] | None, shift: int, band: float | None) -> list[Tensor]:
     """The best path of every pair of ``cost[pair, t, s, *views]``: tensors ``[step, 2 + views]`` of indices."""
     grid = tuple(cost.shape[3:])
     flat = cost.double().contiguous()[:, None].reshape(cost.shape[0], 1, *cost.shape[1:3], -1)

@@ -1,8 +1,8 @@
 """Alignment as one torch operator: autograd, second derivatives, vmap and torch.compile see a single node.
 
-``jeanie::align`` maps cost ``[query, support, t, s, *views]`` to its value ``[query, support]`` and its plan (like cost;
-empty when not asked for). The plan is the gradient of the value, so backward is one product; a second backward goes
-through the plan and is answered by ``recursion.hessian_product``.
+``jeanie::align`` maps cost ``[query, support, t, s, *views]`` to its value ``[query, support]`` and its plan (like
+cost; empty when not asked for). The plan is the gradient of the value, so backward is one product; a second backward
+goes through the plan and is answered by ``recursion.hessian_product``.
 """
 
 from typing import Any
@@ -25,7 +25,9 @@ _SCHEMA = (
 def backend_for(cost: Tensor, wanted: str) -> str:
     """The backend that will run: ``auto`` takes the kernel where there is one for the device."""
     if wanted == "native" and cost.device.type != "cpu":
-        raise ConfigError(f"backend 'native' runs on the CPU, got cost on {cost.device}; use 'auto' or 'reference'")
+        raise ConfigError(
+            f"backend 'native' runs on the CPU, got cost on {cost.device}; use 'auto' or 'reference'"
+        )
     if wanted == "auto":
         return "native" if cost.device.type == "cpu" and native.available() else "reference"
     return wanted
@@ -92,9 +94,9 @@ def compute(
     if backend_for(cost, backend) == "native":
         both = None
         if query_lengths is not None or support_lengths is not None:
-            both = tuple(
-                _full(x, n, cost).to("cpu", torch.int64).contiguous()
-                for x, n in ((query_lengths, cost.shape[2]), (support_lengths, cost.shape[3]))
+            both = (
+                _full(query_lengths, cost.shape[2], cost).to(torch.int64).contiguous(),
+                _full(support_lengths, cost.shape[3], cost).to(torch.int64).contiguous(),
             )
         value, plan = native.soft_or_hard(cost.detach(), both, gamma, shift, band, with_plan, in_place)
     else:
@@ -149,7 +151,7 @@ def _vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any
         x = x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
         return x.flatten(0, 1)
 
-    tensors = [fold(x, axis) for x, axis in zip(inputs[:3], in_dims[:3], strict=True)]
+    tensors: list[Any] = [fold(x, axis) for x, axis in zip(inputs[:3], in_dims[:3], strict=True)]
     value, plan = align_table(*tensors, *inputs[3:])
     unfold = (info.batch_size, -1)
     plan = plan.unflatten(0, unfold) if inputs[-1] else plan.expand(info.batch_size, *plan.shape)
@@ -178,8 +180,8 @@ def align_table(
     backend: str,
     with_plan: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Value ``[query, support]`` and plan of ``cost[query, support, t, s, *views]``; lengths are ``[query, support]``."""
-    run = _operator if torch.compiler.is_compiling() else _Align.apply
+    """Value ``[query, support]`` and plan of ``cost[query, support, t, s, *views]``; lengths are tables as well."""
+    run: Any = _operator if torch.compiler.is_compiling() else _Align.apply
     result: tuple[Tensor, Tensor] = run(
         cost, query_lengths, support_lengths, gamma, shift, band, backend, with_plan
     )

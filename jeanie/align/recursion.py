@@ -124,16 +124,21 @@ def preprint(
     table = _by_origin(cost).flatten(3, 2 + axes) if axes else cost[..., None]
     steps = list(product(range(shift + 1), repeat=axes))
 
+    def at(x: Tensor, n: tuple[int, ...]) -> Tensor:
+        for index in reversed(n):
+            x = x[..., index]
+        return x
+
     def advance(before: list[Tensor] | None, here: Tensor) -> Tensor:
         values: dict[tuple[int, ...], Tensor] = {}
         for n in product(*map(range, spans)):
             back = [tuple(a - b for a, b in zip(n, i, strict=True)) for i in steps]
             back = [m for m in back if min(m, default=0) >= 0]
-            terms = [x[..., *m] for x in before or [] for m in back] + [values[m] for m in back if m != n]
+            terms = [at(x, m) for x in before or [] for m in back] + [values[m] for m in back if m != n]
             if before is None:  # the virtual cell before the first blocks holds 0 at n = 0 of every origin
-                terms += [torch.zeros_like(here[..., *n])] if (0,) * axes in back else []
-            infinite = torch.full_like(here[..., *n], torch.inf)
-            values[n] = here[..., *n] + softmin(torch.stack([infinite, *terms]), gamma)
+                terms += [torch.zeros_like(at(here, n))] if (0,) * axes in back else []
+            infinite = torch.full_like(at(here, n), torch.inf)
+            values[n] = at(here, n) + softmin(torch.stack([infinite, *terms]), gamma)
         return torch.stack(list(values.values()), -1).reshape(here.shape)
 
     ends = _wavefront(table, cells, query_lengths, support_lengths, advance)

@@ -142,5 +142,8 @@ def soft(
     z_m, z_k = (x.reshape(-1, *[1] * (axes + 2)) for x in z)
     shares = p_m * (h_m / z_m) * torch.exp2((p_k + h_k - z_k).clamp(min=_LOWEST))
     shares = torch.where(alive, shares, 0.0)
-    rows, columns = torch.arange(queries, device=cost.device)[:, None], torch.arange(supports, device=cost.device)
+    rows, columns = (
+        torch.arange(queries, device=cost.device)[:, None],
+        torch.arange(supports, device=cost.device),
+    )
     return value, shares[:, rows + columns, rows.expand(-1, supports)].to(cost.dtype)

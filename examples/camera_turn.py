@@ -1,0 +1,103 @@
+"""Two people wave; the second camera stands somewhere else. Alignment finds out by how much.
+
+Run by `make demo`. Prints the recovered turn and writes runs/demo/alignment.png.
+"""
+
+import math
+from pathlib import Path
+
+import torch
+
+import jeanie
+from jeanie.plots import draw_alignment, draw_poses, new_figure
+
+# A small body: hip, chest, head, two arms, two legs; metres, y up, x to the camera's right, z away from it.
+REST = torch.tensor([
+    [0.0, 1.0, 0.0], [0.0, 1.4, 0.0], [0.0, 1.7, 0.0],
+    [0.2, 1.4, 0.0], [0.45, 1.4, 0.0], [0.7, 1.4, 0.0], [-0.2, 1.4, 0.0], [-0.25, 1.1, 0.0], [-0.27, 0.85, 0.0],
+    [0.1, 1.0, 0.0], [0.12, 0.5, 0.0], [0.12, 0.0, 0.0], [-0.1, 1.0, 0.0], [-0.12, 0.5, 0.0], [-0.12, 0.0, 0.0],
+])  # fmt: skip
+BONES = [
+    (0, 1),
+    (1, 2),
+    (1, 3),
+    (3, 4),
+    (4, 5),
+    (1, 6),
+    (6, 7),
+    (7, 8),
+    (0, 9),
+    (9, 10),
+    (10, 11),
+    (0, 12),
+    (12, 13),
+    (13, 14),
+]
+ANGLES = torch.arange(-75, 76, 15)
+BLOCK = 6
+
+
+def wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tensor:
+    """Someone steps aside, waves one arm and nods: [frame, joint, 3]."""
+    generator = torch.Generator().manual_seed(seed)
+    phase = torch.linspace(0, 1, frames).pow(speed)[:, None]
+    lift, swing = math.pi / 2 * torch.sin(math.pi * phase), torch.sin(6 * math.pi * phase)
+    pose = REST.repeat(frames, 1, 1)
+    for joint, length in ((4, 0.25), (5, 0.5)):
+        pose[:, joint, 0] = 0.2 + (length * reach * torch.cos(lift))[:, 0]
+        pose[:, joint, 1] = 1.4 + (length * reach * torch.sin(lift))[:, 0]
+        pose[:, joint, 2] = -(0.3 * length * reach * (1 + swing))[:, 0]
+    pose[:, 2, 2] = -0.05 - 0.05 * swing[:, 0]
+    pose[:, 12:, 2] -= 0.25 * torch.sin(math.pi * phase)
+    return pose + 0.005 * torch.randn(pose.shape, generator=generator)
+
+
+def turned(motion: torch.Tensor, degrees: torch.Tensor) -> torch.Tensor:
+    """The motion about the vertical axis through the hip, once an angle: [frame, angle, joint, 3]."""
+    radians = torch.deg2rad(degrees.double())
+    zero, one = torch.zeros_like(radians), torch.ones_like(radians)
+    rows = [radians.cos(), zero, radians.sin(), zero, one, zero, -radians.sin(), zero, radians.cos()]
+    rotation = torch.stack(rows, -1).view(-1, 3, 3).float()
+    return torch.einsum("aij,tkj->taki", rotation, motion - motion[:, :1])
+
+
+def blocks(views: torch.Tensor) -> torch.Tensor:
+    """Windows of frames as feature vectors: [frame, angle, joint, 3] -> [block, angle, feature]."""
+    return views.unfold(0, BLOCK, BLOCK // 2).flatten(2)
+
+
+def main() -> None:
+    truth = 38.0
+    support = wave(60, speed=1.0, reach=1.0, seed=0)
+    query = turned(wave(48, speed=0.8, reach=0.9, seed=1), torch.tensor([truth]))[:, 0]
+
+    features = blocks(turned(query, ANGLES))[None]  # the query from simulated cameras
+    recorded = blocks(turned(support, torch.tensor([0.0])))[None, :, 0]
+    plain = jeanie.distances(features[:, :, len(ANGLES) // 2], recorded, metric="sqeuclidean")
+    best = jeanie.distances(features, recorded, metric="sqeuclidean")
+    cost = (
+        torch.cdist(features[0].flatten(0, 1), recorded[0]).square().view(-1, len(ANGLES), len(recorded[0]))
+    )
+    found = jeanie.trace(cost.transpose(1, 2)[None])[0]
+    turn = -ANGLES[found.path[:, 2]].double().mean()
+
+    print(f"the second camera was turned by      {truth:6.1f} degrees")
+    print(f"alignment recovered a turn of        {float(turn):6.1f} degrees (views every 15)")
+    print(f"distance without viewpoints          {float(plain):6.2f}")
+    print(f"distance with viewpoints             {float(best):6.2f}   backend: {found.backend}")
+
+    figure = new_figure(10, 6)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(2, 3))
+    for axes, motion, colour in zip(
+        top.subplots(1, 2), (support, query + REST[0]), ("C0", "C1"), strict=True
+    ):
+        draw_poses(axes, motion[:: len(motion) // 6][:6], BONES, colour=colour)
+    draw_alignment(bottom, found, view_labels=[[f"{-a}°" for a in ANGLES.tolist()]])
+    target = Path("runs/demo/alignment.png")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=110)
+    print(f"picture                              {target}")
+
+
+if __name__ == "__main__":
+    main()
