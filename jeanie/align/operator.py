@@ -108,8 +108,17 @@ def _forward(*inputs: Any) -> tuple[Tensor, Tensor]:
     return compute(*inputs)
 
 
+def _compiled(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    """``compute`` with the strides that were promised to the compiler."""
+    value, plan = compute(cost, *options)
+    promised = torch.empty_like(cost)
+    if plan.shape == cost.shape and plan.stride() != promised.stride():
+        plan = promised.copy_(plan)
+    return value, plan
+
+
 # torch.compile sees one opaque operator; eager calls go straight to compute, without loading the compiler
-_operator = torch.library.custom_op("jeanie::align", _forward, mutates_args=(), schema=_SCHEMA)
+_operator = torch.library.custom_op("jeanie::align", _compiled, mutates_args=(), schema=_SCHEMA)
 
 
 @_operator.register_fake

@@ -249,8 +249,8 @@ def test_any_strides_and_an_empty_batch(dtype, backend):
         cost.repeat_interleave(2, 0)[::2],
     ):
         value, found = value_and_plan(strided, backend=backend)
-        assert_close(value, plain, rtol=0, atol=0)
-        assert_close(found, plan, rtol=0, atol=0)
+        assert_close(value, plain, rtol=1e-6, atol=0)  # the sums may run in another order
+        assert_close(found, plan, rtol=0, atol=1e-6)
     same = align(cost[:1].expand(4, -1, -1, -1, -1), backend=backend)
     assert_close(same, plain[:1].expand(4))
     none = align(cost[:0].requires_grad_(), backend=backend)

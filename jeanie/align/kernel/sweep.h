@@ -137,7 +137,9 @@ template <class Policy> class Sweep {
     if (first > last) return true;
     if (t == group.rows - 1)
       for (int64_t s = 0; s <= job.columns; ++s) policy.kill(suffix.at(after, s));
-    policy.kill(suffix.at(now, last + 1));
+    // what the row before may look at and no lane visits here (a longer lane of it may have ended)
+    const int64_t beyond = std::max(last, t ? group.last[t - 1] : last) + 1;
+    for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(suffix.at(now, s));
     for (int64_t s = t ? group.first[t - 1] : first; s < first; ++s) policy.kill(suffix.at(now, s));
     weigh(t);
     Pack<C, L> inverse;
