@@ -11,10 +11,9 @@ EVERY = pytest.mark.parametrize("backend", ["native", "reference"])
 LENGTHS = {"query_lengths": [2, 3], "support_lengths": [4, 2]}
 
 
-def table(*shape):
-    return torch.rand(
-        *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    ).requires_grad_()
+def table(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, dtype=torch.float64, generator=generator).requires_grad_()
 
 
 @EVERY
