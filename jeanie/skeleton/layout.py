@@ -1,0 +1,251 @@
+"""Which joints a skeleton has: names, bones, left and right, root and torso, axis that points up, unit."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from jeanie.errors import ConfigError, DataError
+from jeanie.skeleton.tables import ROWS
+
+__all__ = ["LAYOUTS", "Layout"]
+
+UPS = ("y", "z")
+UNITS = ("m", "px", "relative")
+_KEYS = ("name", "joints", "bones", "pairs", "root", "torso", "centre", "up", "unit", "dims")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A kind of skeleton. Conversion goes by joint names (``docs/motions.md`` has the vocabulary).
+
+    ``bones`` are (parent, child) indices: a tree from ``root``, or several trees. ``pairs`` are (left, right)
+    indices, the person's own left. ``torso`` is the joint that centring moves to the origin; ``centre`` lists
+    the joints whose mean stands for it where no joint lies on the torso, and is ``(torso,)`` elsewhere.
+    ``up`` is the axis that points up in camera space, ``unit`` is "m", "px" or "relative", ``dims`` is 2 for
+    key points of images, whose z is 0 throughout.
+
+    >>> LAYOUTS["ntu25"].index("head")
+    3
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    bones: tuple[tuple[int, int], ...]
+    pairs: tuple[tuple[int, int], ...]
+    root: int
+    torso: int
+    up: str = "y"
+    unit: str = "m"
+    dims: int = 3
+    centre: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.centre:
+            object.__setattr__(self, "centre", (self.torso,))
+        for problem in _problems(self):
+            raise ConfigError(f"layout {self.name!r}: {problem}")
+
+    def __len__(self) -> int:
+        return len(self.joints)
+
+    def index(self, joint: str) -> int:
+        """Index of a joint by its name."""
+        try:
+            return self.joints.index(joint)
+        except ValueError:
+            raise ConfigError(
+                f"layout {self.name!r} has no joint {joint!r}; its joints are {', '.join(self.joints)}"
+            ) from None
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """For every joint the joint it hangs from, -1 for the top of a tree."""
+        above = {child: parent for parent, child in self.bones}
+        return tuple(above.get(joint, -1) for joint in range(len(self)))
+
+    @property
+    def mirror(self) -> tuple[int, ...]:
+        """For every joint the joint that takes its place when left and right are swapped."""
+        other = {a: b for left, right in self.pairs for a, b in ((left, right), (right, left))}
+        return tuple(other.get(joint, joint) for joint in range(len(self)))
+
+    @property
+    def adjacency(self) -> Float[Tensor, "joint joint"]:
+        """1 where two joints share a bone, else 0: symmetric, no self-loops."""
+        matrix = torch.zeros(len(self), len(self))
+        if self.bones:
+            parent, child = torch.tensor(self.bones).T
+            matrix[parent, child] = 1
+            matrix[child, parent] = 1
+        return matrix
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> "Layout":
+        """Layout from plain values, joints by name or by index (the form of ``to_dict`` and of layout files).
+
+        Needed: ``name``, ``joints``, ``bones``, ``root``, ``torso``. Without ``pairs`` every ``left_x`` is
+        paired with its ``right_x``.
+        """
+        name = row.get("name")
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"a layout needs a name, got {name!r}; add for example name = 'my_sensor'")
+        where = f"layout {name!r}"
+        unknown = sorted(set(row) - set(_KEYS))
+        if unknown:
+            raise ConfigError(f"{where}: unknown {', '.join(unknown)}; the keys are {', '.join(_KEYS)}")
+        missing = [key for key in ("joints", "bones", "root", "torso") if key not in row]
+        if missing:
+            raise ConfigError(
+                f"{where}: {', '.join(missing)} missing; a layout needs joints, bones, root and torso"
+            )
+        joints = _names(row["joints"], where)
+        pairs = row.get("pairs")
+        return cls(
+            name=name,
+            joints=joints,
+            bones=_couples(row["bones"], joints, where, "bones"),
+            pairs=paired(joints) if pairs is None else _couples(pairs, joints, where, "pairs"),
+            root=_joint(row["root"], joints, where, "root"),
+            torso=_joint(row["torso"], joints, where, "torso"),
+            centre=tuple(_joint(entry, joints, where, "centre") for entry in _list(row, "centre", where)),
+            **{key: row[key] for key in ("up", "unit", "dims") if key in row},
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Layout":
+        """Layout from a JSON or TOML file; the file's ending says which."""
+        path = Path(path)
+        readers = {".json": json.loads, ".toml": tomllib.loads}
+        if path.suffix.lower() not in readers:
+            raise DataError(f"{path}: a layout file ends in .json or .toml, got {path.suffix!r}")
+        try:
+            row = readers[path.suffix.lower()](path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"{path}: cannot be read as a layout: {error}") from error
+        if not isinstance(row, dict):
+            raise DataError(f"{path}: a layout file holds one table of keys, got {type(row).__name__}")
+        try:
+            return cls.from_dict(row)
+        except ConfigError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, joints by name, ready for JSON; ``from_dict`` gives the same layout back."""
+        named = self.joints.__getitem__
+        return {
+            "name": self.name,
+            "joints": list(self.joints),
+            "bones": [[named(parent), named(child)] for parent, child in self.bones],
+            "pairs": [[named(left), named(right)] for left, right in self.pairs],
+            "root": named(self.root),
+            "torso": named(self.torso),
+            "centre": [named(joint) for joint in self.centre],
+            "up": self.up,
+            "unit": self.unit,
+            "dims": self.dims,
+        }
+
+
+def paired(joints: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """(left, right) indices of the joints whose names differ only in ``left_`` and ``right_``."""
+    at = {joint: index for index, joint in enumerate(joints)}
+    return tuple(
+        (index, at["right_" + joint.removeprefix("left_")])
+        for joint, index in at.items()
+        if joint.startswith("left_") and "right_" + joint.removeprefix("left_") in at
+    )
+
+
+def _problems(layout: Layout) -> Iterable[str]:
+    """What is wrong with a layout, the gravest first."""
+    count = len(layout.joints)
+    if not count:
+        yield "it has no joints; list at least one name"
+    for joint in layout.joints:
+        if not _NAME.fullmatch(joint):
+            yield f"joint {joint!r} needs a snake_case name such as 'left_hand'"
+    twice = sorted({joint for joint in layout.joints if layout.joints.count(joint) > 1})
+    if twice:
+        yield f"joint {', '.join(twice)} is listed more than once; every joint needs its own name"
+    for what, indices in _indices(layout):
+        for index in indices:
+            if not 0 <= index < count:
+                yield f"{what} points at joint {index}, outside 0 to {count - 1}"
+    yield from _tree_problems(layout)
+    sided = [joint for pair in layout.pairs for joint in pair]
+    if len(set(sided)) != len(sided):
+        yield "a joint is in two pairs, or paired with itself; each joint has at most one opposite"
+    if layout.up not in UPS:
+        yield f"up is {layout.up!r}; it is one of {', '.join(UPS)}"
+    if layout.unit not in UNITS:
+        yield f"unit is {layout.unit!r}; it is one of {', '.join(UNITS)}"
+    if layout.dims not in (2, 3) or not isinstance(layout.dims, int):
+        yield f"dims is {layout.dims!r}; it is 3, or 2 for key points of images"
+
+
+def _indices(layout: Layout) -> Iterable[tuple[str, Iterable[int]]]:
+    yield "root", (layout.root,)
+    yield "torso", (layout.torso,)
+    yield "centre", layout.centre
+    yield "a bone", (joint for bone in layout.bones for joint in bone)
+    yield "a pair", (joint for pair in layout.pairs for joint in pair)
+
+
+def _tree_problems(layout: Layout) -> Iterable[str]:
+    parents: dict[int, int] = {}
+    for parent, child in layout.bones:
+        if child in parents:
+            yield f"joint {layout.joints[child]!r} hangs from two parents; bones are (parent, child), a tree"
+        parents[child] = parent
+    for joint in range(len(layout)):
+        above, steps = joint, 0
+        while above in parents and steps <= len(layout):
+            above, steps = parents[above], steps + 1
+        if steps > len(layout):
+            yield f"the bones run in a circle through joint {layout.joints[joint]!r}; bones form a tree"
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(joint, str) for joint in value):
+        raise ConfigError(f"{where}: joints is a list of names, got {value!r}")
+    return tuple(value)
+
+
+def _list(row: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
+    value = row.get(key, ())
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where}: {key} is a list of joints, got {value!r}")
+    return value
+
+
+def _joint(value: Any, joints: tuple[str, ...], where: str, what: str) -> int:
+    """Index of a joint given by name or by index."""
+    if isinstance(value, str) and value in joints:
+        return joints.index(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(joints):
+        return value
+    raise ConfigError(f"{where}: {what} names {value!r}, which is not one of its {len(joints)} joints")
+
+
+def _couples(value: Any, joints: tuple[str, ...], where: str, what: str) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where}: {what} is a list of [joint, joint], got {value!r}")
+    for entry in value:
+        if not isinstance(entry, list | tuple) or len(entry) != 2:
+            raise ConfigError(f"{where}: an entry of {what} is [joint, joint], got {entry!r}")
+    return tuple((_joint(a, joints, where, what), _joint(b, joints, where, what)) for a, b in value)
+
+
+LAYOUTS: Mapping[str, Layout] = MappingProxyType(
+    {name: Layout.from_dict({"name": name, **row}) for name, row in ROWS.items()}
+)

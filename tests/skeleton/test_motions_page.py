@@ -1,0 +1,12 @@
+"""The page about motions and layouts does what it shows."""
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "motions.md"
+
+
+def test_the_examples_of_the_page_run_as_printed():
+    found = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted > 20
+    assert found.failed == 0
