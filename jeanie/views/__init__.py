@@ -1,0 +1,18 @@
+"""Viewpoints around a motion: Euler rotations, simulated cameras, and where the camera stood."""
+
+from jeanie.views.calibration import calibrate, fit_intrinsics
+from jeanie.views.camera import CAMERAS, Camera, CameraViews
+from jeanie.views.euler import EulerSimple, EulerViews
+from jeanie.views.position import camera_positions, positions_by
+
+__all__ = [
+    "CAMERAS",
+    "Camera",
+    "CameraViews",
+    "EulerSimple",
+    "EulerViews",
+    "calibrate",
+    "camera_positions",
+    "fit_intrinsics",
+    "positions_by",
+]

@@ -1,0 +1,256 @@
+"""Viewpoints by simulated cameras: stereo projection (paper, "Stereo projections", Eq. 2 to 4).
+
+The recording camera (left, ``l``) is assumed to look at the subject from the distance d, the subject at
+s = (0, 0, d) of its space. A simulated camera (right, ``r``) sits on the sphere of radius d round the
+subject, turned by (azimuth, altitude), and looks at the subject too:
+
+    p_r = R (p_l - t),   R = R_x(altitude) R_y(azimuth),   t = s - R^T s   (where the right camera stands)
+    p*  = M p / depth,   E = R S,   F = M_r^-T E M_l^-1,   p*_r^T F p*_l = 0
+
+Points are column vectors in a right-handed space with +y up and +z along the view; R is that of
+``jeanie.views.euler``. M is applied as written, so a camera whose pixel rows grow downwards has a negative
+entry (1, 1): camera space has y up.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jeanie.errors import ConfigError, ShapeError
+from jeanie.views.euler import EulerViews
+
+__all__ = [
+    "CAMERAS",
+    "Camera",
+    "CameraViews",
+    "epipolar_distance",
+    "essential_matrix",
+    "fundamental_matrix",
+    "project",
+]
+
+Rows = tuple[tuple[float, ...], ...]
+
+
+def _checked(intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float | int]]) -> Rows:
+    try:
+        matrix = torch.as_tensor(intrinsics, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"intrinsics need 3 x 3 numbers, got {intrinsics!r}") from error
+    if matrix.shape != (3, 3):
+        raise ShapeError(
+            f"intrinsics need shape (3, 3), got {tuple(matrix.shape)}; give M with p* = M p / depth"
+        )
+    zeros = bool(matrix[1, 0] == 0 and matrix[2, 0] == 0 and matrix[2, 1] == 0)
+    focal = bool(matrix[0, 0] != 0 and matrix[1, 1] != 0)
+    if not (zeros and focal and matrix[2, 2] == 1 and matrix.isfinite().all()):
+        raise ConfigError(
+            "intrinsics must be [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with fx and fy not 0, "
+            f"got {matrix.tolist()}; divide by the entry (2, 2) if the matrix has another scale"
+        )
+    return tuple(tuple(row) for row in matrix.tolist())
+
+
+@dataclass(frozen=True, init=False)
+class Camera:
+    """A pinhole camera and where it stood.
+
+    ``intrinsics`` is M, 3 x 3, upper triangular, in pixels: p* = M p / depth. ``distance`` is from the lens
+    to the subject's torso and ``height`` from the floor to the lens, metres. The projection needs only the
+    distance, because the camera looks at the subject; ``height`` is None where unknown.
+
+    >>> Camera([[500, 0, 320], [0, -500, 240], [0, 0, 1]], distance=3).matrix()[1]
+    tensor([   0., -500.,  240.], dtype=torch.float64)
+    """
+
+    intrinsics: Rows
+    distance: float
+    height: float | None
+
+    def __init__(
+        self,
+        intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float | int]],
+        distance: float | int,
+        height: float | int | None = None,
+    ) -> None:
+        if not 0 < distance < float("inf"):
+            raise ConfigError(
+                f"distance is from the camera to the subject, above 0 metres, got {distance}; "
+                "the subject must stand in front of the camera"
+            )
+        if height is not None and not math.isfinite(height):
+            raise ConfigError(
+                f"height is from the floor to the camera, metres, got {height}; None if unknown"
+            )
+        object.__setattr__(self, "intrinsics", _checked(intrinsics))
+        object.__setattr__(self, "distance", float(distance))
+        object.__setattr__(self, "height", None if height is None else float(height))
+
+    def matrix(self) -> Float[Tensor, "3 3"]:
+        """M, float64."""
+        return torch.tensor(self.intrinsics, dtype=torch.float64)
+
+
+CAMERAS: Mapping[str, Camera] = MappingProxyType(
+    {
+        "kinect1": Camera(((285.63, 0, 160), (0, -285.63, 120), (0, 0, 1)), distance=2.73, height=0.84),
+        "kinect2": Camera(((367.29, 0, 256.28), (0, -366.62, 208.49), (0, 0, 1)), distance=3.71, height=1.63),
+    }
+)
+"""Depth cameras by sensor; joints are in the space of the depth camera. Another unit of the same model
+differs a little: calibrate yours where it matters.
+
+``kinect1``, 320 x 240: focal length and centre are the nominal ones of Microsoft's Kinect SDK 1.x
+(NUI_CAMERA_DEPTH_NOMINAL_FOCAL_LENGTH_IN_PIXELS = 285.63); MSRAction3D's screen and world coordinates agree
+with them to their rounding. Distance and height: ``camera_positions`` over MSRAction3D (566 clips).
+
+``kinect2``, 512 x 424: ``fit_intrinsics`` over the 21,950 joints and depth pixels of 10 NTU RGB+D files
+(S001C001, residual below 0.1 pixel). Distance and height: ``camera_positions`` over the same files.
+"""
+
+
+@dataclass(frozen=True)
+class CameraViews:
+    """A grid of K x K' simulated cameras round a centred skeleton (the paper's CamVPC).
+
+    ``units="pixels"`` returns what each camera measures, (u, v, depth), for the recording's own view (0, 0)
+    as well. ``units="metres"`` returns the same measurements taken from the subject's image and scaled, axis
+    by axis, to metres at the subject's distance: (x d / depth, y d / depth, depth - d), with the torso at 0.
+    Focal length and centre cancel there, the perspective stays; it tends to ``EulerViews`` as d grows.
+
+    >>> views = CameraViews(CAMERAS["kinect1"], azimuth=30, altitude=15)
+    >>> views(torch.zeros(8, 20, 3))[0, 0, 0, 0]
+    tensor([160.0000, 120.0000,   2.7300])
+    """
+
+    camera: Camera = CAMERAS["kinect2"]
+    azimuth: float | int = 45
+    altitude: float | int = 45
+    step: float | int = 15
+    units: Literal["pixels", "metres"] = "pixels"
+
+    def __post_init__(self) -> None:
+        if self.units not in ("pixels", "metres"):
+            raise ConfigError(f"units must be 'pixels' or 'metres', got {self.units!r}")
+        EulerViews(self.azimuth, self.altitude, self.step)
+
+    @property
+    def euler(self) -> EulerViews:
+        """The same grid as rotations."""
+        return EulerViews(self.azimuth, self.altitude, self.step)
+
+    @property
+    def azimuths(self) -> tuple[float, ...]:
+        """The K azimuths, degrees, ascending."""
+        return self.euler.azimuths
+
+    @property
+    def altitudes(self) -> tuple[float, ...]:
+        """The K' altitudes, degrees, ascending."""
+        return self.euler.altitudes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(K, K')."""
+        return self.euler.shape
+
+    def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
+        """R of every simulated camera, float64."""
+        return self.euler.rotations()
+
+    def translations(self) -> Float[Tensor, "azimuth altitude 3"]:
+        """t = s - R^T s: where every simulated camera stands in the recording camera's space, float64."""
+        subject = torch.tensor((0.0, 0.0, self.camera.distance), dtype=torch.float64)
+        return subject - self.rotations().mT @ subject
+
+    def fundamentals(self) -> Float[Tensor, "azimuth altitude 3 3"]:
+        """F of every simulated camera against the recording's own, float64; 0 in the middle of the grid."""
+        essential = essential_matrix(self.rotations(), self.translations())
+        return fundamental_matrix(essential, self.camera, self.camera)
+
+    def __call__(
+        self, joints: Float[Tensor, "*batch frame joint 3"]
+    ) -> Float[Tensor, "*batch azimuth altitude frame joint 3"]:
+        """The joints, in metres and centred on the torso, as every camera measures them.
+
+        R (p_l - t) = R (p_l - s) + s: a simulated camera's coordinates are the turned joints, moved to s.
+        """
+        turned = self.euler(joints)
+        distance = self.camera.distance
+        depth = turned[..., 2:] + distance
+        if (depth <= 0).any():
+            reach = distance - depth.min().item()
+            raise ConfigError(
+                f"a joint lies behind a camera: {reach:.3g} m towards it, the subject at {distance:g} m; "
+                f"centre the joints on the torso, in metres, and use a distance above {reach:.3g}"
+            )
+        if self.units == "metres":
+            return torch.cat((turned[..., :2] * (distance / depth), turned[..., 2:]), -1)
+        return _pixels(turned[..., :2], depth, self.camera)
+
+
+def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, "*batch 3"]:
+    """(u, v, depth) of points in the camera's own space: (u, v, 1) = M p / depth."""
+    if points.shape[-1:] != (3,):
+        raise ShapeError(f"project needs points [..., 3], got shape {tuple(points.shape)}")
+    depth = points[..., 2:]
+    if (depth <= 0).any():
+        raise ShapeError(
+            f"project needs points in front of the camera (z above 0), got z = {depth.min().item():.3g}; "
+            "add the subject's distance to centred points, and leave out missing joints"
+        )
+    return _pixels(points[..., :2], depth, camera)
+
+
+def essential_matrix(
+    rotation: Float[Tensor, "*views 3 3"], translation: Float[Tensor, "*views 3"]
+) -> Float[Tensor, "*views 3 3"]:
+    """E = R S, for which p_r^T E p_l = 0 whenever p_r = R (p_l - t) (paper, above Eq. 4).
+
+    S is the paper's matrix, S p = t x p; the paper writes p x t, which differs in sign only.
+    """
+    x, y, z = translation.unbind(-1)
+    zero = torch.zeros_like(x)
+    rows = ((zero, -z, y), (z, zero, -x), (-y, x, zero))
+    cross = torch.stack([torch.stack(row, -1) for row in rows], -2)
+    return torch.matmul(rotation, cross)
+
+
+def fundamental_matrix(
+    essential: Float[Tensor, "*views 3 3"], left: Camera, right: Camera
+) -> Float[Tensor, "*views 3 3"]:
+    """F = M_r^-T E M_l^-1, for which p*_r^T F p*_l = 0 in pixels (paper, Eq. 4)."""
+    inverse_left = torch.inverse(left.matrix()).to(essential)
+    inverse_right = torch.inverse(right.matrix()).to(essential)
+    return torch.matmul(torch.matmul(inverse_right.mT, essential), inverse_left)
+
+
+def epipolar_distance(
+    fundamental: Float[Tensor, "*#batch 3 3"],
+    left: Float[Tensor, "*#batch point 2"],
+    right: Float[Tensor, "*#batch point 2"],
+) -> Float[Tensor, "*batch point"]:
+    """Pixels between every right image point and the epipolar line of its left one: |p*_r^T F p*_l| / |n|.
+
+    n is the line's normal, the first two numbers of F p*_l. Where F is 0 (one camera twice) there is no line
+    and the distance is 0.
+    """
+    lines = torch.cat((left, torch.ones_like(left[..., :1])), -1) @ fundamental.mT
+    residual = ((lines[..., :2] * right).sum(-1) + lines[..., 2]).abs()
+    normal = torch.hypot(lines[..., 0], lines[..., 1])
+    return residual / torch.where(normal > 0, normal, 1)
+
+
+def _pixels(
+    plane: Float[Tensor, "*batch 2"], depth: Float[Tensor, "*batch 1"], camera: Camera
+) -> Float[Tensor, "*batch 3"]:
+    """(u, v, depth): M's upper rows on (x / depth, y / depth, 1)."""
+    matrix = camera.matrix().to(plane)
+    return torch.cat(((plane / depth) @ matrix[:2, :2].mT + matrix[:2, 2], depth), -1)
