@@ -9,13 +9,14 @@ ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup test lint demo bench clean help
+.PHONY: setup test lint demo bench fuzz clean help
 
 help:
 	@echo "make setup   install into $(VENV)"
 	@echo "make demo    align two motions under an unknown camera turn, write runs/demo"
 	@echo "make test    lint, types and every test"
 	@echo "make bench   compare speed with other libraries, write benchmarks/results"
+	@echo "make fuzz    20,000 damaged files through every reader"
 
 setup: $(VENV)/ready
 
@@ -41,6 +42,10 @@ demo: setup
 bench: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python benchmarks/align.py
+	$(BIN)/python benchmarks/data.py
+
+fuzz: setup
+	$(BIN)/python tests/fuzz.py --cases 20000
 
 clean:
 	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,16 +1,27 @@
 """Few-shot 3D-skeleton action recognition by joint temporal and camera-viewpoint alignment."""
 
 from jeanie.align import Alignment, align, distances, fvm, trace
+from jeanie.datasets import Dataset, open_dataset, read_motion
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.skeleton import LAYOUTS, Layout, Motion
+from jeanie.views import CameraViews, EulerViews
 
 __all__ = [
+    "LAYOUTS",
     "Alignment",
+    "CameraViews",
     "ConfigError",
     "DataError",
+    "Dataset",
+    "EulerViews",
     "JeanieError",
+    "Layout",
+    "Motion",
     "ShapeError",
     "align",
     "distances",
     "fvm",
+    "open_dataset",
+    "read_motion",
     "trace",
 ]

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,37 @@ def test_importing_jeanie_does_no_work():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
     assert shown.stderr == ""
+
+
+# What examples, docs and other people's code may rely on: names and keyword arguments with their defaults
+CONTRACT = {
+    "align": {"gamma": 0.01, "shift": 1, "query_lengths": None, "support_lengths": None, "band": None,
+              "plan": "smooth", "backend": "auto"},
+    "fvm": {"gamma": 0.01, "view_gamma": None, "query_lengths": None, "support_lengths": None},
+    "trace": {"gamma": 0.01, "shift": 1},
+    "distances": {"metric": "rbf", "sigma": 2.0, "gamma": 0.01, "shift": 1, "query_lengths": None,
+                  "support_lengths": None, "normalise": None, "pairs": "all"},
+    "read_motion": {"format": None, "layout": None},
+    "open_dataset": {"root": None},
+    "Motion": {"label": None, "subject": None, "view": None, "rate": None, "name": None, "valid": None},
+    "EulerViews": {"azimuth": 45, "altitude": 45, "step": 15},
+}  # fmt: skip
+NAMES = {
+    "Alignment",
+    "CameraViews",
+    "Layout",
+    "LAYOUTS",
+    "ShapeError",
+    "ConfigError",
+    "DataError",
+    "JeanieError",
+}
+
+
+def test_the_public_contract_holds():
+    import jeanie
+
+    assert set(CONTRACT) | NAMES <= set(jeanie.__all__)
+    for name, options in CONTRACT.items():
+        found = inspect.signature(getattr(jeanie, name)).parameters
+        assert {option: found[option].default for option in options} == options, name

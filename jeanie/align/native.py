@@ -132,7 +132,7 @@ def _run(
     by_row, by_column = (2, 3) if forward else (3, 2)
     value = cost.new_empty(cost.shape[:2])
     cost_at = _offsets(cost)
-    plan_at = cost_at if plan is None else _offsets(plan)
+    plan_at = cost_at if plan is None or plan.stride() == cost.stride() else _offsets(plan)
     rows_of, columns_of = (None, None) if lengths is None else (lengths if forward else lengths[::-1])
     pointer = [None if x is None else x.data_ptr() for x in (rows_of, columns_of, *(path or (None, None)))]
     hi, lo, unit_hi, unit_lo = _constants(gamma, cost.dtype)

@@ -1,0 +1,8 @@
+"""``python -m jeanie`` is the command ``jeanie``."""
+
+from jeanie.cli import main
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main()

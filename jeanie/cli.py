@@ -1,0 +1,250 @@
+"""The command ``jeanie``. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from jeanie.datasets import open_dataset, read_motion
+from jeanie.datasets.archive import Archive, is_archive, open_archive
+from jeanie.datasets.prepare import prepare as prepare_archive
+from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Few-shot action recognition on skeletons: prepare data sets and look at recordings.",
+)
+
+_WIDTH, _HEIGHT = 28, 14  # cells of the terminal picture, each 2 x 4 dots
+_DOTS = np.array(
+    [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]]
+)  # bits of a Braille sign by row, column
+_POSES = 5  # side by side in a picture file
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="jeanie")
+
+
+@app.callback()
+def _commands() -> None:
+    """Few-shot action recognition on skeletons: prepare data sets and look at recordings."""
+
+
+@app.command()
+def prepare(
+    name: Annotated[str, typer.Argument(help="Data set, such as msraction3d, ntu60, nw-ucla, sbu, cmu.")],
+    root: Annotated[str, typer.Argument(help="Folder it was unpacked into; - for its usual place.")],
+    out: Annotated[Path, typer.Argument(help="Archive to write; one that is there is replaced at the end.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that read.")] = 1,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Drop and list files that are bad.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a data set as it is distributed into an archive. Started again after a stop, it goes on."""
+    with _reported(as_json):
+        place = None if root == "-" else root
+        dataset = open_dataset(name, place)
+        with _progress(not as_json) as progress:
+            report = prepare_archive(
+                dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=progress
+            )
+        report = {"archive": str(out), **report}
+        typer.echo(json.dumps(report) if as_json else _told(report))
+
+
+@app.command()
+def info(
+    path: Annotated[Path, typer.Argument(help="A recording in any known format, or an archive.")],
+    form: Annotated[
+        str | None, typer.Option("--format", help="Format, where the name does not tell.")
+    ] = None,
+    clip: Annotated[int, typer.Option(help="Clip of an archive to show.")] = 0,
+    picture: Annotated[Path | None, typer.Option(help="Draw the skeleton into this file (PNG).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a recording or an archive holds, with a small picture of the skeleton."""
+    with _reported(as_json):
+        if is_archive(path):
+            archive = open_archive(path)
+            if not -len(archive) <= clip < len(archive):
+                raise ConfigError(
+                    f"{path}: clip {clip} of {len(archive)}; give --clip 0 to {len(archive) - 1}"
+                )
+            motion = archive[clip]
+            facts = _archive_facts(archive) | {"clip": _motion_facts(motion)}
+        else:
+            motion = read_motion(path, format=form)
+            facts = {"kind": "motion", "path": str(path), **_motion_facts(motion)}
+        if picture is not None:
+            _draw(motion, picture)
+            facts["picture"] = str(picture)
+        typer.echo(json.dumps(facts) if as_json else _listed(facts) + "\n" + terminal_picture(motion))
+
+
+@contextmanager
+def _reported(as_json: bool) -> Iterator[None]:
+    """Turn errors into a message and an exit code: 2 where the input is to blame, 1 elsewhere."""
+    try:
+        yield
+    except (JeanieError, OSError) as error:
+        code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
+        message = str(error)
+    except KeyboardInterrupt:
+        code, message = 1, "interrupted; start the same command again to go on"
+    else:
+        return
+    if as_json:
+        typer.echo(json.dumps({"error": message}))
+    else:
+        typer.echo(f"jeanie: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[Any]:
+    """A bar on standard error that is told (done, total), or None where nothing is to be shown."""
+    if not shown:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("clips", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _told(report: dict[str, Any]) -> str:
+    """A report for the eye: counts, whether they are the published ones, and what was dropped."""
+    lines = [f"{report['archive']}: {report['kept']} clips, {report['frames']} frames of {report['name']}"]
+    if report["complete"] is not None:
+        verdict = "as published" if report["complete"] else f"but {report['published']} were published"
+        lines.append(f"{report['found']} clips found, {verdict}")
+    lines += [f"dropped {one['name']}: {one['reason']}" for one in report["dropped"]]
+    if report["resumed"]:
+        lines.append(f"{report['resumed']} clips were there from an earlier run")
+    lines.append(f"{report['clips_per_second']} clips a second, {report['jobs']} reading")
+    return "\n".join(lines)
+
+
+def _motion_facts(motion: Motion) -> dict[str, Any]:
+    seen = motion.joints[motion.valid]
+    extent = seen.amax(0) - seen.amin(0)
+    known = {key: getattr(motion, key) for key in ("label", "subject", "view", "setup", "take")}
+    return {
+        "name": motion.name,
+        "layout": motion.layout.name,
+        "joints": len(motion.layout),
+        "unit": motion.layout.unit,
+        "frames": len(motion),
+        "persons": motion.persons,
+        "rate": motion.rate,
+        "seconds": None if motion.rate is None else round(len(motion) / motion.rate, 3),
+        "missing": round(1 - motion.valid.float().mean().item(), 4),
+        "extent_xyz": [round(value, 4) for value in extent.tolist()],
+        **{key: value for key, value in known.items() if value is not None},
+    }
+
+
+def _archive_facts(archive: Archive) -> dict[str, Any]:
+    frames = archive.lengths
+    return {
+        "kind": "archive",
+        "path": str(archive.path),
+        "name": archive.name,
+        "clips": len(archive),
+        "frames": int(frames.sum()),
+        "shortest": int(frames.min()),
+        "longest": int(frames.max()),
+        "layouts": [layout.name for layout in archive.layouts],
+        **{key: len(table) for key, table in archive.tables.items()},
+        "bytes": sum(file.stat().st_size for file in archive.path.iterdir() if file.is_file()),
+        "report": archive.report,
+    }
+
+
+def _listed(facts: dict[str, Any], indent: str = "") -> str:
+    """Facts one a line; what is inside another is set in."""
+    lines = []
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{key}", _listed(value, indent + "  ")]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [f"{indent}{key}", *(indent + "  " + ": ".join(map(str, one.values())) for one in value)]
+        elif value is not None:
+            lines.append(f"{indent}{key:<16} {value}")
+    return "\n".join(lines)
+
+
+def _best_frame(motion: Motion) -> int:
+    """The frame nearest to the middle among those that show most."""
+    seen = motion.valid.sum(dim=(1, 2))
+    best = (seen == seen.max()).nonzero().flatten()
+    return int(best[(best - len(motion) // 2).abs().argmin()])
+
+
+def _lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
+    """Bones (or lone points) of a frame as pairs of points [2, 2] in the picture plane, right and up.
+
+    Camera space is right-handed with +z away from the camera, so what lies on the right has negative x.
+    """
+    flat = motion.joints[frame].double().numpy()[..., :2]
+    flat = flat * [-1, 1]
+    valid = motion.valid[frame].numpy()
+    bones = motion.layout.bones or [(joint, joint) for joint in range(len(motion.layout))]
+    return [
+        flat[person][[parent, child]]
+        for person in range(motion.persons)
+        for parent, child in bones
+        if valid[person, parent] and valid[person, child]
+    ]
+
+
+def terminal_picture(motion: Motion) -> str:
+    """The skeleton of one frame in Braille signs, seen from the camera."""
+    lines = _lines(motion, _best_frame(motion))
+    dots = np.zeros((_HEIGHT * 4, _WIDTH * 2), np.bool_)
+    if lines:
+        ends = np.stack(lines)
+        low, size = ends.min((0, 1)), max(np.ptp(ends, (0, 1)).max(), 1e-9)
+        along = np.linspace(0, 1, 200)[:, None, None]
+        points = ends[None, :, 0] * (1 - along) + ends[None, :, 1] * along
+        places = ((points - low) / size * (min(dots.shape) - 1)).round().astype(int)
+        dots[dots.shape[0] - 1 - places[..., 1], places[..., 0]] = True
+    cells = dots.reshape(_HEIGHT, 4, _WIDTH, 2).transpose(0, 2, 1, 3)
+    signs = 0x2800 + (cells * _DOTS).sum((2, 3))
+    return "\n".join("".join(map(chr, row)).rstrip("\u2800") for row in signs).strip("\n")
+
+
+def _draw(motion: Motion, path: Path) -> None:
+    """A picture file of poses from the first frame to the last, seen from the camera."""
+    try:
+        figure = import_module("matplotlib.figure").Figure(figsize=(2.2 * _POSES, 3), layout="constrained")
+    except ImportError:
+        raise ConfigError("pictures need matplotlib; pip install 'jeanie[plots]'") from None
+    frames = np.unique(np.linspace(0, len(motion) - 1, _POSES).round().astype(int))
+    for axis, frame in zip(figure.subplots(1, _POSES, sharex=True, sharey=True), frames, strict=False):
+        for ends in _lines(motion, int(frame)):
+            axis.plot(*ends.T, color="tab:blue", marker=".", linewidth=1.5, markersize=4)
+        axis.set_title(f"frame {frame}", fontsize=8)
+        axis.set_aspect("equal")
+    for axis in figure.axes:
+        axis.set_axis_off()
+    try:
+        figure.savefig(path, dpi=120)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None

@@ -1,0 +1,49 @@
+"""The narrow build of the kernel (SSE2, NEON) gives what the wide one gives."""
+
+import os
+import subprocess
+import sys
+
+import torch
+from torch.testing import assert_close
+
+from jeanie import align, distances
+
+PROGRAM = """
+import sys, torch, jeanie
+from jeanie.align import instruction_set
+assert instruction_set() == "baseline"
+out = []
+for dtype in (torch.float32, torch.float64):
+    for views, shift in (((), 0), ((7, 7), 2), ((3, 2, 2), 1)):
+        for gamma in (0.0, 1e-4, 0.01, 1.0):
+            cost = torch.rand(11, 9, 8, *views, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+            value = jeanie.align(cost, gamma=gamma, shift=shift, query_lengths=list(range(1, 10)) + [9, 9])
+            value.sum().backward()
+            out += [value.detach(), cost.grad]
+x = torch.rand(3, 6, 5, generator=torch.Generator().manual_seed(0)) + 1000
+out.append(jeanie.distances(x, x[:2], metric="euclidean"))
+torch.save(out, sys.argv[1])
+"""
+
+
+def test_both_builds_agree(tmp_path):
+    file = tmp_path / "out.pt"
+    environment = {**os.environ, "JEANIE_ISA": "baseline"}
+    subprocess.run([sys.executable, "-c", PROGRAM, str(file)], check=True, env=environment)
+    found = iter(torch.load(file))
+    for dtype in (torch.float32, torch.float64):
+        for views, shift in (((), 0), ((7, 7), 2), ((3, 2, 2), 1)):
+            for gamma in (0.0, 1e-4, 0.01, 1.0):
+                cost = (
+                    torch.rand(11, 9, 8, *views, generator=torch.Generator().manual_seed(0))
+                    .to(dtype)
+                    .requires_grad_()
+                )
+                value = align(cost, gamma=gamma, shift=shift, query_lengths=[*range(1, 10), 9, 9])
+                value.sum().backward()
+                rtol = 1e-5 if dtype == torch.float32 else 1e-11
+                assert_close(next(found), value.detach(), rtol=rtol, atol=rtol)
+                assert_close(next(found), cost.grad, rtol=0, atol=10 * rtol)
+    x = torch.rand(3, 6, 5, generator=torch.Generator().manual_seed(0)) + 1000
+    assert_close(next(found), distances(x, x[:2], metric="euclidean"), rtol=1e-4, atol=1e-6)

@@ -1,0 +1,91 @@
+"""Wheels: one with the kernel for every Python of a platform, one without it on request; both align."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = """
+import torch, jeanie
+found = jeanie.trace(torch.rand(3, 4, 5, 3, 3))[0]
+print(jeanie.__file__, found.backend, jeanie.distances(torch.rand(2, 4, 8), torch.rand(3, 5, 8)).shape[1])
+"""
+
+
+def build(folder: Path, **environment: str) -> Path:
+    """A wheel of the checkout, built as a user would."""
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--quiet", "--no-build-isolation",
+         "--config-settings", f"build-dir={folder}/build", "--wheel-dir", str(folder)],
+        check=True, capture_output=True, env={**os.environ, **environment})  # fmt: skip
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def run(wheel: Path, folder: Path, **environment: str) -> list[str]:
+    """What the program prints where only the wheel's jeanie is found and no compiler is on the path."""
+    place = folder / "installed"
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(place),
+        str(wheel),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    # -S: without site, the editable install of the checkout is not seen
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=folder,
+        env={"PYTHONPATH": f"{place}:{sysconfig.get_path('purelib')}", "PATH": str(folder), **environment},
+    )  # fmt: skip
+    file, *rest = shown.stdout.split()
+    assert Path(file).is_relative_to(place)
+    return rest
+
+
+@pytest.mark.parametrize("isa", ["", "baseline"])
+def test_a_wheel_brings_its_kernel(tmp_path, isa):
+    wheel = build(tmp_path)
+    assert wheel.name.startswith("jeanie-")
+    assert "-py3-none-" in wheel.name
+    assert not wheel.name.endswith("-any.whl")
+    assert run(wheel, tmp_path, JEANIE_ISA=isa) == ["native", "3"]
+
+
+def test_a_wheel_without_the_kernel_works_on_torch(tmp_path):
+    wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert run(wheel, tmp_path) == ["reference", "3"]
+
+
+@pytest.mark.errors
+def test_without_the_kernel_native_is_refused_by_name(tmp_path):
+    wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
+    place = tmp_path / "installed"
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(place),
+        str(wheel),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    code = "import torch, jeanie; jeanie.align(torch.rand(1, 2, 2), backend='native')"
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path,
+        env={"PYTHONPATH": f"{place}:{sysconfig.get_path('purelib')}", "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert shown.returncode != 0
+    assert "ConfigError: backend 'native' needs the compiled kernel" in shown.stderr
