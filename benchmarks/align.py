@@ -27,7 +27,7 @@ from jeanie.align.native import _library
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01
-BUDGET_S = 6.0  # of one contestant in one comparison
+BUDGET_S = 1.5  # of one contestant in one comparison
 MAX_ROUNDS = 15
 Step = Callable[[], object]
 Times = dict[str, float]

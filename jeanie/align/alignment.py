@@ -13,13 +13,14 @@ from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reje
 from jeanie.align.operator import align_table, backend_for
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["Alignment", "Lengths", "align", "check_options", "fvm", "lengths_tensor", "trace"]
+__all__ = ["Alignment", "Lengths", "Number", "align", "check_options", "fvm", "lengths_tensor", "trace"]
 
 BACKENDS = ("auto", "native", "reference")
 PLANS = ("smooth", "preprint")
 MAX_VIEW_AXES = 4
 
 Lengths = Tensor | Sequence[int] | None
+Number = float | int
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Alignment:
     backend: str
 
 
-def check_options(gamma: float, shift: int, band: float | None, plan: str, backend: str) -> None:
+def check_options(gamma: Number, shift: int, band: Number | None, plan: str, backend: str) -> None:
     """Raise ConfigError for an option that means nothing."""
     if not (isinstance(gamma, float | int) and math.isfinite(gamma) and gamma >= 0):
         raise ConfigError(
@@ -99,11 +100,11 @@ def _lengths_of(cost: Tensor, query: Lengths, support: Lengths) -> tuple[Tensor 
 def align(
     cost: Float[Tensor, "pair query support *views"],
     *,
-    gamma: float = 0.01,
+    gamma: Number = 0.01,
     shift: int = 1,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
-    band: float | None = None,
+    band: Number | None = None,
     plan: str = "smooth",
     backend: str = "auto",
 ) -> Float[Tensor, " pair"]:
@@ -131,7 +132,7 @@ def align(
 
 
 def _preprint(
-    cost: Tensor, query: Tensor | None, support: Tensor | None, gamma: float, shift: int, band: float | None
+    cost: Tensor, query: Tensor | None, support: Tensor | None, gamma: Number, shift: int, band: Number | None
 ) -> Tensor:
     if any(n % 2 == 0 for n in cost.shape[3:]):
         raise ConfigError(
@@ -149,24 +150,24 @@ def _preprint(
 
 
 def _cells_of(
-    cost: Tensor, query: Tensor | None, support: Tensor | None, band: float | None
+    cost: Tensor, query: Tensor | None, support: Tensor | None, band: Number | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     pairs, queries, supports = cost.shape[:3]
     tau = torch.full((pairs,), queries, device=cost.device) if query is None else query
     tau_ = torch.full((pairs,), supports, device=cost.device) if support is None else support
     check_lengths(tau, queries, "query_lengths")
     check_lengths(tau_, supports, "support_lengths")
-    return allowed((queries, supports), tau, tau_, band), tau, tau_
+    return allowed((queries, supports), tau, tau_, None if band is None else float(band)), tau, tau_
 
 
 def fvm(
     cost: Float[Tensor, "pair query support *views"],
     *,
-    gamma: float = 0.01,
-    view_gamma: float | None = None,
+    gamma: Number = 0.01,
+    view_gamma: Number | None = None,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
-    band: float | None = None,
+    band: Number | None = None,
     backend: str = "auto",
 ) -> Float[Tensor, " pair"]:
     """Free viewpoint matching (paper, Suppl.): each cell takes its best view, then soft-DTW.
@@ -183,7 +184,7 @@ def fvm(
         if query_lengths is not None or support_lengths is not None:
             cells, *_ = _cells_of(cost, *_lengths_of(cost, query_lengths, support_lengths), None)
             cost = torch.where(cells[(...,) + (None,) * (cost.dim() - 3)], cost, 0.0)
-        cost = recursion.softmin(cost.flatten(3), view_gamma, 3)
+        cost = recursion.softmin(cost.flatten(3), float(view_gamma), 3)
     return align(
         cost,
         gamma=gamma,
@@ -198,11 +199,11 @@ def fvm(
 def trace(
     cost: Float[Tensor, "pair query support *views"],
     *,
-    gamma: float = 0.01,
+    gamma: Number = 0.01,
     shift: int = 1,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
-    band: float | None = None,
+    band: Number | None = None,
     plan: str = "smooth",
     backend: str = "auto",
 ) -> list[Alignment]:
@@ -233,7 +234,7 @@ def _paths(
     query: Tensor | None,
     support: Tensor | None,
     shift: int,
-    band: float | None,
+    band: Number | None,
     plan: str,
     backend: str,
 ) -> list[Tensor]:
@@ -241,7 +242,8 @@ def _paths(
         return []
     cells, tau, tau_ = _cells_of(cost, query, support, band)
     if backend == "native":
-        return native.path(cost, None if query is None and support is None else (tau, tau_), shift, band)
+        lengths = None if query is None and support is None else (tau, tau_)
+        return native.path(cost, lengths, shift, None if band is None else float(band))
     leaf = cost.double().requires_grad_()
     with torch.enable_grad():
         recurse = recursion.smooth if plan == "smooth" else recursion.preprint

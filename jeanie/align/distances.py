@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, check_options, lengths_tensor
+from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, Number, check_options, lengths_tensor
 from jeanie.align.cells import check_lengths
 from jeanie.align.cost import METRICS
 from jeanie.align.fused import Options, table
@@ -21,21 +21,21 @@ _KEEP = 2**27  # costs of a whole call that autograd may keep; beyond, they are 
 
 
 def distances(
-    query: Float[Tensor, "query time *views feature"],
-    support: Float[Tensor, "support time *views feature"],
+    query: Float[Tensor, "query query_time *query_views feature"],
+    support: Float[Tensor, "support support_time *support_views feature"],
     *,
     metric: str = "rbf",
-    sigma: float = 2.0,
-    gamma: float = 0.01,
+    sigma: Number = 2.0,
+    gamma: Number = 0.01,
     shift: int = 1,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
     normalise: str | None = None,
     pairs: str = "all",
-    band: float | None = None,
+    band: Number | None = None,
     plan: str = "smooth",
     backend: str = "auto",
-) -> Float[Tensor, "query support"] | Float[Tensor, " pair"]:
+) -> Float[Tensor, "query support"] | Float[Tensor, " query"]:
     """Alignment distance of every query to every support, or of matched pairs (``pairs="matched"``).
 
     The query may carry view axes (4-D alignment), the support then none or its own (6-D). Base distances: ``metric`` of
@@ -114,7 +114,7 @@ def _check_features(query: Tensor, support: Tensor, pairs: str) -> None:
         )
 
 
-def _check_names(metric: str, sigma: float, normalise: str | None) -> None:
+def _check_names(metric: str, sigma: Number, normalise: str | None) -> None:
     if metric not in METRICS:
         raise ConfigError(f"metric needs one of {', '.join(METRICS)}, got {metric!r}")
     if not sigma > 0 or sigma == float("inf"):

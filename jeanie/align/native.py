@@ -3,11 +3,14 @@
 The library is plain C (``kernel/job.h``): it knows nothing of Python or torch, so one build serves every Python.
 """
 
+import contextlib
 import ctypes
 import functools
 import math
 import sys
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
+from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -46,11 +49,18 @@ class _Squares(ctypes.Structure):
     )
 
 
+def _folders() -> Iterator[Path]:
+    """Where the library may lie: in the package, or, for an editable install, where pip put the built files."""
+    yield from map(Path, sys.modules["jeanie.align"].__path__)  # the attribute jeanie.align is the function
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        yield Path(str(metadata.distribution("jeanie").locate_file("jeanie/align")))
+
+
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The shared library, or None in a build without it. An editable install keeps it beside site-packages."""
-    for folder in sys.modules["jeanie.align"].__path__:  # the attribute jeanie.align is the function
-        file = Path(folder) / "_kernel.so"
+    """The shared library, or None in a build without it."""
+    for folder in _folders():
+        file = folder / "_kernel.so"
         if file.is_file():
             library = ctypes.CDLL(str(file))
             library.jeanie_instruction_set.restype = ctypes.c_char_p

@@ -92,6 +92,7 @@ def test_vmap_over_features():
     assert_close(found, torch.stack([distances(q, support) for q in query]))
 
 
+@pytest.mark.plain
 @pytest.mark.filterwarnings("ignore")  # the compiler has warnings of its own
 @EVERY
 def test_compiled_functions_give_the_same(backend):
