@@ -142,7 +142,7 @@ def _preprint(
     if not bool(torch.where(cells[(...,) + (None,) * (cost.dim() - 3)], cost, 0.0).isfinite().all()):
         reject(NOT_FINITE)
     value = recursion.preprint(
-        cost.double(), cells, tau, tau_, gamma, min(shift, max(cost.shape[3:], default=0))
+        cost.double(), cells, tau, tau_, float(gamma), min(shift, max(cost.shape[3:], default=0))
     )
     if bool(value.isinf().any()):
         reject(NO_PATH)
