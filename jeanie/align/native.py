@@ -114,9 +114,12 @@ def _row_major(cost: Tensor) -> bool | None:
 
 def _offsets(cost: Tensor) -> Tensor:
     """Element offset of every pair of ``cost[query, support, ...]``, in the order of the pairs."""
-    query, support = (
-        torch.arange(n) * stride for n, stride in zip(cost.shape[:2], cost.stride()[:2], strict=True)
-    )
+    return _offset_table(*cost.shape[:2], *cost.stride()[:2])
+
+
+@functools.lru_cache(8)  # chunks of one call, and the episodes of one training, share their shape
+def _offset_table(queries: int, supports: int, query_stride: int, support_stride: int) -> Tensor:
+    query, support = torch.arange(queries) * query_stride, torch.arange(supports) * support_stride
     return (query[:, None] + support).flatten()
 
 
