@@ -193,6 +193,20 @@ def squares(x: Tensor, y: Tensor, small: float, may_refuse: bool) -> Tensor | No
     return product if status == 0 else None
 
 
+def _one_attempt(cost: Tensor, gamma: float) -> bool:
+    """Whether no group of pairs can need its costs a second time, after another's were overwritten by the plan.
+
+    Views may: their exponents may not fit together. So may float32, where exponents could leave its range (the limits
+    of kernel/sweep.h). Otherwise each row is read before it is written.
+    """
+    if cost.shape[4] > 1:
+        return False
+    if cost.dtype == torch.float64 or not cost.numel():
+        return True
+    largest = max(map(abs, map(float, torch.aminmax(cost)))) * abs(_constants(gamma, cost.dtype)[0])
+    return largest < 2.0**22 and largest * (cost.shape[2] + cost.shape[3]) < 2.0**28
+
+
 def soft_or_hard(
     cost: Tensor,
     lengths: tuple[Tensor, Tensor] | None,
@@ -214,8 +228,7 @@ def soft_or_hard(
     if with_plan:
         # cells that the kernel does not visit must be 0, and a hard plan marks only the path
         visits_all = lengths is None and band is None and gamma > 0
-        # views may need a second attempt on the same costs; without them each row is read before it is written
-        if visits_all and in_place and flat.shape[4] == 1:
+        if visits_all and in_place and _one_attempt(flat, gamma):
             plan = flat
         else:
             plan = torch.empty_like(flat) if visits_all else torch.zeros_like(flat)

@@ -189,3 +189,19 @@ print(peak() - start)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(shown.stdout) < 170
+
+
+@EVERY
+def test_one_pair_beyond_float32_does_not_disturb_the_others(backend):
+    """Exponents of the far pair need float64; the plans of the near ones must not have replaced their costs by then."""
+    query, support = features(40, 6, 3, dtype=torch.float32), features(40, 5, 3, seed=1, dtype=torch.float32)
+    query[-1] += 100
+    leaf = query.clone().requires_grad_()
+    options = {"metric": "sqeuclidean", "gamma": 1e-4, "pairs": "matched", "backend": backend}
+    value = distances(leaf, support, **options)
+    value.sum().backward()
+    wide = query.double().requires_grad_()
+    expected = distances(wide, support.double(), **options)
+    expected.sum().backward()
+    assert_close(value.double(), expected, rtol=1e-4, atol=1e-4)
+    assert_close(leaf.grad[:-1].double(), wide.grad[:-1], rtol=1e-2, atol=1e-2)
