@@ -1,9 +1,11 @@
-"""Speed of preprocessing, views and blocks: our batched functions beside a plain NumPy loop, in one run.
+"""Speed of preprocessing, views and blocks: the calls that the docs show beside a plain NumPy loop, in one run.
 
 1,000 synthetic clips, every person of each: centred on the torso, turned into 7 x 7 Euler views, every view
-scaled per axis, cut into blocks of 8 frames. Both routes start from the same motions and must agree to
-rounding; they run in turn on one core each, and medians over the rounds are compared. Prints a report and
-writes benchmarks/results/data.json.
+scaled per axis, cut into blocks of 8 frames, in padded batches (docs/views.md, "From joints to blocks"). Both
+routes start from the same motions and must agree to rounding; they run in turn on one core each, and medians
+over the rounds are compared. Views multiply memory by 49, so the size of a batch matters: the first of
+``--batch`` is the one that counts, once more with a mask in every call; the others are reported. Prints a
+report and writes benchmarks/results/data.json.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,40 +23,29 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from jeanie.datasets.synthetic import open_synthetic
-from jeanie.skeleton.blocks import block_counts, blocks, stride_of
-from jeanie.skeleton.layout import LAYOUTS
-from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.preprocess import centre, scale
-from jeanie.views.euler import EulerViews, turn
+from jeanie.skeleton import LAYOUTS, Motion, block_counts, blocks, centre, scale, streams, stride_of
+from jeanie.views import EulerViews
 
 LAYOUT = LAYOUTS["ntu25"]
 LENGTH, RATIO = 8, 0.6
-TOGETHER = 64  # bodies that are centred and cut at once
 VIEWS = EulerViews(azimuth=45, altitude=45, step=15)
 Body = tuple[Tensor, Tensor]  # joints [frame, 25, 3], valid [frame, 25]
 
 
-def batched(bodies: list[Body], size: int) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """(index, blocks [body, 7, 7, block, 8, 25, 3], number of blocks [body]) of batches of similar length.
-
-    Blocks are cut before the views are made: they cover every frame, so the largest coordinate of a view is
-    the same, and 49 times less is gathered. Missing joints are 0 once centred and stay 0 in every view, so
-    scaling needs no mask. Views multiply the memory by 49 and are therefore made of few bodies at once.
-    """
-    matrices = VIEWS.rotations().flatten(0, 1)
+def batched(bodies: list[Body], size: int, masks: bool = False) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """(index, blocks [body, 7, 7, block, 8, 25, 3], frames [body]) of batches of bodies of similar length."""
     order = sorted(range(len(bodies)), key=lambda i: len(bodies[i][0]))
-    for start in range(0, len(order), TOGETHER):
-        index = order[start : start + TOGETHER]
+    for start in range(0, len(order), size):
+        index = order[start : start + size]
         joints = pad_sequence([bodies[i][0] for i in index], batch_first=True)
         valid = pad_sequence([bodies[i][1] for i in index], batch_first=True)
         lengths = torch.tensor([len(bodies[i][0]) for i in index])
-        cut = blocks(centre(joints, LAYOUT, valid), LENGTH, RATIO, lengths)
-        counts = block_counts(lengths, LENGTH, stride_of(LENGTH, RATIO))
-        for part in torch.arange(len(index)).split(size):
-            few = cut[part, : int(counts[part].max())]
-            turned = turn(few.flatten(1, 2), matrices, [len(matrices) // 2])
-            views = scale(turned, "axis").unflatten(2, (-1, LENGTH)).unflatten(1, VIEWS.shape)
-            yield [index[i] for i in part], views, counts[part]
+
+        turned = VIEWS(centre(joints, LAYOUT, valid))
+        seen = valid[:, None, None] if masks else None  # missing joints are 0 and stay 0: needed by neither
+        scaled = scale(turned, "axis", LAYOUT, seen)
+        features = streams(scaled, LAYOUT, ("joints",), seen)
+        yield index, blocks(features, LENGTH, RATIO, lengths), lengths
 
 
 def looped(bodies: list[Body]) -> Iterator[np.ndarray]:
@@ -89,22 +80,23 @@ def looped(bodies: list[Body]) -> Iterator[np.ndarray]:
         yield np.stack(views)
 
 
-def check(bodies: list[Body], size: int) -> float:
+def check(bodies: list[Body], size: int, masks: bool) -> float:
     """Largest difference between the two routes."""
     expected = list(looped(bodies))
     worst = 0.0
-    for index, cut, counts in batched(bodies, size):
-        for i, own, count in zip(index, cut.flatten(1, 2), counts.tolist(), strict=True):
+    for index, cut, lengths in batched(bodies, size, masks):
+        counts = block_counts(lengths, LENGTH, stride_of(LENGTH, RATIO)).tolist()
+        for i, own, count in zip(index, cut.flatten(1, 2), counts, strict=True):
             if expected[i].shape[1] != count:
                 raise SystemExit(f"body {i}: {count} blocks, the loop has {expected[i].shape[1]}")
             worst = max(worst, float(np.abs(own[:, :count].numpy() - expected[i]).max()))
     return worst
 
 
-def seconds(run: Callable[[], Iterator[object]]) -> float:
-    """Time to run through everything that ``run`` yields; nothing is kept."""
+def seconds(results: Iterable[object]) -> float:
+    """Time to run through all results; nothing is kept."""
     start = time.perf_counter()
-    for _ in run():
+    for _ in results:
         pass
     return time.perf_counter() - start
 
@@ -119,7 +111,7 @@ def main() -> None:
     )
     parser.add_argument("--clips", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=1, help="bodies whose views are made at once")
+    parser.add_argument("--batch", type=int, nargs="+", default=[8, 1, 64], help="bodies in a batch")
     options = parser.parse_args()
     torch.set_num_threads(1)
 
@@ -129,15 +121,19 @@ def main() -> None:
     motions = [data[int(i)] for i in chosen]
     generating = time.perf_counter() - begin
     bodies = all_bodies(motions)
-    worst = check(bodies[:20], options.batch)
+    worst = max(check(bodies[:20], options.batch[0], masks) for masks in (False, True))
     if worst > 1e-4:
         raise SystemExit(f"the two routes differ by {worst:g}")
 
-    times: dict[str, list[float]] = {"batched": [], "loop": []}
+    first = f"batches of {options.batch[0]}"
+    times: dict[str, list[float]] = {}
     for _ in range(options.rounds):
-        times["batched"].append(seconds(lambda: batched(bodies, options.batch)))
-        times["loop"].append(seconds(lambda: looped(bodies)))
+        for size in options.batch:
+            times.setdefault(f"batches of {size}", []).append(seconds(batched(bodies, size)))
+        times.setdefault(f"{first}, masks", []).append(seconds(batched(bodies, options.batch[0], True)))
+        times.setdefault("loop", []).append(seconds(looped(bodies)))
     medians = {name: statistics.median(values) for name, values in times.items()}
+    ratios = {name: round(medians["loop"] / median, 1) for name, median in medians.items() if name != "loop"}
     report = {
         "clips": options.clips,
         "bodies": len(bodies),
@@ -145,12 +141,15 @@ def main() -> None:
         "views": list(VIEWS.shape),
         "seconds": {name: [round(value, 3) for value in values] for name, values in times.items()},
         "median_seconds": {name: round(value, 3) for name, value in medians.items()},
-        "ratio": round(medians["loop"] / medians["batched"], 1),
-        "clips_per_second": round(options.clips / medians["batched"], 1),
+        "ratio": ratios[first],
+        "ratios": ratios,
+        "clips_per_second": round(options.clips / medians[first], 1),
         "largest_difference": worst,
         "generating_ms_per_clip": round(1000 * generating / options.clips, 2),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}",
         "threads": torch.get_num_threads(),
+        "load_average": round(os.getloadavg()[0], 1),  # what else the machine did
+        "huge_pages": os.environ.get("THP_MEM_ALLOC_ENABLE") == "1",
         "seed": 0,
     }
     print(json.dumps(report, indent=1))

@@ -26,10 +26,9 @@ def build(folder: Path, **environment: str) -> Path:
     return wheel
 
 
-def run(wheel: Path, folder: Path, **environment: str) -> list[str]:
-    """What the program prints where only the wheel's jeanie is found and no compiler is on the path."""
-    place = folder / "installed"
-    command = [
+def run(wheel: Path, folder: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The code where the installed wheel's jeanie is the only one that is found."""
+    pip = [
         sys.executable,
         "-m",
         "pip",
@@ -37,17 +36,23 @@ def run(wheel: Path, folder: Path, **environment: str) -> list[str]:
         "--quiet",
         "--no-deps",
         "--target",
-        str(place),
-        str(wheel),
+        str(folder / "installed"),
     ]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    places = f"{folder / 'installed'}:{sysconfig.get_path('purelib')}"
     # -S: without site, the editable install of the checkout is not seen
-    shown = subprocess.run(
-        [sys.executable, "-S", "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=folder,
-        env={"PYTHONPATH": f"{place}:{sysconfig.get_path('purelib')}", "PATH": str(folder), **environment},
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=folder, check=False,
+        env={"PYTHONPATH": places, **environment},
     )  # fmt: skip
+
+
+def aligned(wheel: Path, folder: Path, **environment: str) -> list[str]:
+    """What the program prints where no compiler is on the path."""
+    shown = run(wheel, folder, PROGRAM, PATH=str(folder), **environment)
+    assert shown.returncode == 0, shown.stderr
     file, *rest = shown.stdout.split()
-    assert Path(file).is_relative_to(place)
+    assert Path(file).is_relative_to(folder / "installed")
     return rest
 
 
@@ -57,35 +62,19 @@ def test_a_wheel_brings_its_kernel(tmp_path, isa):
     assert wheel.name.startswith("jeanie-")
     assert "-py3-none-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
-    assert run(wheel, tmp_path, JEANIE_ISA=isa) == ["native", "3"]
+    assert aligned(wheel, tmp_path, JEANIE_ISA=isa) == ["native", "3"]
 
 
 def test_a_wheel_without_the_kernel_works_on_torch(tmp_path):
     wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert run(wheel, tmp_path) == ["reference", "3"]
+    assert aligned(wheel, tmp_path) == ["reference", "3"]
 
 
 @pytest.mark.errors
 def test_without_the_kernel_native_is_refused_by_name(tmp_path):
     wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
-    place = tmp_path / "installed"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(place),
-        str(wheel),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
     code = "import torch, jeanie; jeanie.align(torch.rand(1, 2, 2), backend='native')"
-    shown = subprocess.run(
-        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path,
-        env={"PYTHONPATH": f"{place}:{sysconfig.get_path('purelib')}", "PATH": os.environ["PATH"]},
-    )  # fmt: skip
+    shown = run(wheel, tmp_path, code, PATH=os.environ["PATH"])
     assert shown.returncode != 0
     assert "ConfigError: backend 'native' needs the compiled kernel" in shown.stderr

@@ -48,16 +48,17 @@ _LABEL = re.compile(rb'"label"\s*:\s*("(?:[^"\\]|\\.){0,200}")')
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is missing
 def from_image(points: Floats, size: tuple[float, float] = (0.0, 0.0)) -> Floats:
-    """Pixels (u, v) [..., 2] as camera coordinates [..., 3]: (width / 2 - u, height / 2 - v, 0)."""
-    centred = np.array(size) / 2 - points
-    return np.concatenate([centred, np.zeros_like(centred[..., :1])], axis=-1)
+    """Points (u, v) or (u, v, depth) as camera coordinates: (width / 2 - u, height / 2 - v, depth or 0)."""
+    centred = np.array(size) / 2 - points[..., :2]
+    depth = points[..., 2:] if points.shape[-1] > 2 else np.zeros_like(centred[..., :1])
+    return np.concatenate([centred, depth], axis=-1)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is missing
 def best_two(points: Floats, score: Floats) -> tuple[Floats, Floats]:
     """The two best persons of every frame, followed through the frames.
 
-    ``points`` [frame, person, joint, 2] hold NaN where nobody was found, ``score`` is [frame, person, joint].
+    ``points`` [frame, person, joint, axis] hold NaN where nobody was found, ``score`` is [frame, person, joint].
     Persons are ranked by their mean score in each frame; from a frame to the next the two change places where
     they are then nearer to where they were.
     """
@@ -84,7 +85,7 @@ def _known_mean(values: Floats) -> Floats:
 def flat_motion(
     path: Path, points: Floats, score: Floats, own: Layout, size: tuple[float, float], **known: Any
 ) -> Motion:
-    """A 2-D motion of pixels [frame, person, joint, 2]; a point at (0, 0) or with score 0 was not found.
+    """A motion of points [frame, person, joint, 2 or 3]; one at the origin or with score 0 was not found.
 
     Persons of whom nothing was found in any frame are left out.
     """
@@ -145,11 +146,11 @@ def _frame_numbers(path: Path, numbers: list[Any]) -> NDArray[np.int64]:
 def place_persons(
     path: Path, places: NDArray[np.int64], counts: Sequence[int], pose: Floats, score: Floats
 ) -> tuple[Floats, Floats]:
-    """Persons in a row as [frame, person, joint, 2] and [frame, person, joint]; the rest is missing."""
+    """Persons in a row as [frame, person, joint, axis] and [frame, person, joint]; the rest is missing."""
     counted = np.array(counts, dtype=np.int64)
     frames, persons, joints = int(places.max()) + 1, max(1, int(counted.max(initial=0))), pose.shape[1]
     check_size(path, frames, persons, joints)
-    points = np.full((frames, persons, joints, 2), np.nan)
+    points = np.full((frames, persons, joints, pose.shape[2]), np.nan)
     scores = np.zeros((frames, persons, joints))
     within = np.arange(len(pose)) - np.repeat(np.cumsum(counted) - counted, counted)
     points[np.repeat(places, counted), within] = pose
@@ -195,31 +196,21 @@ def _label_at_end(path: Path) -> str | None:
 
 
 def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
-    """OpenPose: a file of one frame, a list of frames, or a folder with a file for each frame, in pixels.
+    """OpenPose: a file of one frame, a list of frames, or a folder with a file for each frame.
 
-    ``{"people": [{"person_id": [-1], "pose_keypoints_2d": [u, v, confidence, ...]}]}``, 18 or 25 key points.
+    ``{"people": [{"person_id": [-1], "pose_keypoints_2d": [u, v, confidence, ...]}]}``, 18 or 25 key points,
+    in pixels. Where persons have ``pose_keypoints_3d`` (OpenPose's --3d), (x, y, z, 1 or 0) a key point, those
+    are read and the others are not; the file does not name their unit, which is that of the calibration.
     Where every person has an id of its own, persons are the ids; else the best two of each frame are kept.
     """
     path = Path(path)
-    values = _openpose_frames(path)
-    people: list[list[dict[str, Any]]] = []
-    for frame in values:
-        persons = expect(path, expect(path, frame, dict, "a frame").get("people"), list, "people")[
-            :MAX_PERSONS
-        ]
-        people.append([expect(path, person, dict, "a person") for person in persons])
+    people = [_people(path, frame) for frame in _openpose_frames(path)]
+    if solid := any(person.get("pose_keypoints_3d") for persons in people for person in persons):
+        people = [[person for person in persons if person.get("pose_keypoints_3d")] for persons in people]
     flat = [person for persons in people for person in persons]
     if not flat:
-        raise DataError(f"{path}: nobody in any of its {len(values)} frames; drop it")
-    rows = [person.get("pose_keypoints_2d", person.get("pose_keypoints")) for person in flat]
-    points = as_array(path, rows, (None, None), "pose_keypoints_2d of the persons")
-    joints = points.shape[1] // 3
-    if points.shape[1] % 3 or (joints not in OPENPOSE_LAYOUTS and layout is None):
-        raise DataError(
-            f"{path}: {points.shape[1]} numbers a person; expected 3 x 18 or 3 x 25, or give a layout"
-        )
-    own = layout or OPENPOSE_LAYOUTS[joints]
-    points = points.reshape(-1, joints, 3)
+        raise DataError(f"{path}: nobody in any of its {len(people)} frames; drop it")
+    points, own = _key_points(path, flat, solid, layout)
     ids = [_person_id(person) for person in flat]
     counts = np.array([len(persons) for persons in people])
     frame_of = np.repeat(np.arange(len(people)), counts)
@@ -228,9 +219,33 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
         placed = _by_id(path, frame_of, [person_of[person] for person in ids], points, len(people))
     else:
         placed = best_two(
-            *place_persons(path, np.arange(len(people)), counts.tolist(), points[..., :2], points[..., 2])
+            *place_persons(path, np.arange(len(people)), counts.tolist(), points[..., :-1], points[..., -1])
         )
     return flat_motion(path, *placed, own, (0.0, 0.0), layout=layout)
+
+
+def _people(path: Path, frame: Any) -> list[dict[str, Any]]:
+    persons = expect(path, expect(path, frame, dict, "a frame").get("people"), list, "people")
+    return [expect(path, person, dict, "a person") for person in persons[:MAX_PERSONS]]
+
+
+def _key_points(
+    path: Path, people: list[dict[str, Any]], solid: bool, layout: Layout | None
+) -> tuple[Floats, Layout]:
+    """Coordinates and confidence [person, joint, 3 or 4] of all persons, and the layout that they have."""
+    names = ("pose_keypoints_3d",) if solid else ("pose_keypoints_2d", "pose_keypoints")
+    rows = [next((person[name] for name in names if name in person), None) for person in people]
+    numbers = as_array(path, rows, (None, None), f"{names[0]} of the persons")
+    each = 4 if solid else 3
+    joints, beyond = divmod(numbers.shape[1], each)
+    if beyond or (joints not in OPENPOSE_LAYOUTS and layout is None):
+        raise DataError(
+            f"{path}: {numbers.shape[1]} numbers a person; expected {each} x 18 or {each} x 25, or give a layout"
+        )
+    own = layout or OPENPOSE_LAYOUTS[joints]
+    if solid and layout is None:
+        own = replace(own, dims=3, unit="relative")
+    return numbers.reshape(-1, joints, each), own
 
 
 def _openpose_frames(path: Path) -> list[Any]:
@@ -262,9 +277,9 @@ def _by_id(
     path: Path, frame: NDArray[np.int64], person: list[int], points: Floats, frames: int
 ) -> tuple[Floats, Floats]:
     check_size(path, frames, max(person) + 1, points.shape[1])
-    placed = np.full((frames, max(person) + 1, points.shape[1], 3), np.nan)
+    placed = np.full((frames, max(person) + 1, *points.shape[1:]), np.nan)
     placed[frame, person] = points
-    return placed[..., :2], np.nan_to_num(placed[..., 2])
+    return placed[..., :-1], np.nan_to_num(placed[..., -1])
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is missing

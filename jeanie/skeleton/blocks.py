@@ -1,5 +1,7 @@
 """Temporal blocks: a motion as overlapping windows of M frames, a stride of S frames apart."""
 
+import math
+
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
@@ -60,32 +62,37 @@ def blocks(
     if joints.ndim < 3 or joints.shape[-3] < 1:
         raise ShapeError(f"joints need axes (..., frame, joint, feature), got shape {tuple(joints.shape)}")
     stride = stride_of(length, stride_ratio)
-    window = torch.arange(length, device=joints.device)
-    frames = joints.shape[-3]
-    if lengths is None:
-        first = starts(frames, length, stride).to(joints.device)
-        return joints[..., (first[:, None] + window).clamp_max(frames - 1), :, :]
-    lengths = _checked(lengths, joints)
+    frames = torch.tensor(joints.shape[-3], device=joints.device)
+    lengths = frames if lengths is None else _checked(lengths, joints)
     counts = block_counts(lengths, length, stride)
     block = torch.arange(int(counts.max()), device=joints.device)
     first = torch.minimum(block * stride, (lengths[..., None] - length).clamp_min(0))
-    index = torch.minimum(first[..., None] + window, lengths[..., None, None] - 1)
-    cut = _take(joints, index)
-    real = (block < counts[..., None]).reshape(
-        *lengths.shape, *[1] * (joints.ndim - lengths.ndim - 3), -1, 1, 1, 1
-    )
-    return cut.masked_fill(~real, 0)
+    window = torch.arange(length, device=joints.device)
+    cut = _take(joints, torch.minimum(first[..., None] + window, lengths[..., None, None] - 1))
+    *clip, past = torch.nonzero(block >= counts[..., None], as_tuple=True)
+    between: list[slice | Tensor] = [slice(None)] * (joints.ndim - lengths.ndim - 3)
+    cut[(*clip, *between, past)] = 0
+    return cut
 
 
 def _take(
     joints: Shaped[Tensor, "*batch frame joint feature"], index: Int[Tensor, "*clips block length"]
 ) -> Shaped[Tensor, "*batch block length joint feature"]:
-    """Frames ``index`` of every motion, where the axes ``clips`` are the first ones of ``batch``."""
-    clips, window = index.shape[:-2], index.shape[-2:]
-    between = joints.shape[len(clips) : -3]
-    flat = index.reshape(*clips, *[1] * len(between), -1, 1, 1)
-    flat = flat.expand(*clips, *between, flat.shape[-3], *joints.shape[-2:])
-    return joints.gather(-3, flat).reshape(*joints.shape[:-3], *window, *joints.shape[-2:])
+    """Frames ``index`` of every motion, where the axes ``clips`` are the first ones of ``batch``.
+
+    Frames are copied as whole rows of memory. Simulated views hold each coordinate as a plane
+    [..., feature, frame, joint]; theirs are cut plane by plane, and stay planes.
+    """
+    planes = joints.movedim(-1, -3)
+    source = planes if planes.is_contiguous() else joints.flatten(-2)
+    *series, frames, width = source.shape
+    clips = index.shape[:-2]
+    count = math.prod(series)
+    begin = torch.arange(count, device=index.device).reshape(*series, 1) * frames
+    rows = begin + index.reshape(*clips, *[1] * (len(series) - len(clips)), -1)
+    taken = source.reshape(count * frames, width).index_select(0, rows.flatten())
+    taken = taken.reshape(*series, *index.shape[-2:], width)
+    return taken.movedim(-4, -1) if source is planes else taken.unflatten(-1, joints.shape[-2:])
 
 
 def _checked(lengths: Int[Tensor, " *clips"], joints: Tensor) -> Int[Tensor, " *clips"]:

@@ -57,12 +57,17 @@ def scale(
     """
     if mode not in get_args(Scale):
         raise ConfigError(f"scale is 'axis' or 'body', got {mode!r}")
-    valid = checked(joints, layout, valid)
-    kept = torch.where(valid[..., None], joints, 0.0)
-    largest = kept.abs().amax(dim=(-3, -2), keepdim=True)
+    check(joints, layout, valid)
+    kept = _kept(joints, valid)
+    largest = _largest(kept)
     if mode == "body":
-        largest = largest.amax(dim=-1, keepdim=True)
-    return kept / torch.where(largest > 0, largest, 1.0)
+        largest = largest.amax(dim=-1, keepdim=True).expand_as(largest)
+    divisor = torch.where(largest > 0, largest, 1.0)
+    if kept.stride(-1) == 1:
+        # one divisor a coordinate of a frame: a broadcast along the last axis would divide 3 numbers at a time
+        divisor = divisor.expand(*divisor.shape[:-2], kept.shape[-2], 3).contiguous()
+    fresh = kept is not joints and not kept.requires_grad  # autograd would still need the undivided one
+    return kept.div_(divisor) if fresh else kept / divisor
 
 
 def streams(
@@ -75,44 +80,54 @@ def streams(
 
     "joints" the position; "bones" the position less that of the joint it hangs from, 0 for the top of a tree;
     "motion" the position less that of the frame before, 0 in the first frame. What needs a missing
-    joint is 0.
+    joint is 0. The positions alone and without a mask are ``joints`` itself, not a copy.
     """
     unknown = [kind for kind in kinds if kind not in get_args(Stream)]
     if unknown or not kinds:
         raise ConfigError(f"streams are one or more of {', '.join(get_args(Stream))}; got {list(kinds)}")
-    valid = checked(joints, layout, valid)
+    check(joints, layout, valid)
     parts = [_STREAMS[kind](joints, valid, layout) for kind in kinds]
-    return torch.cat(parts, dim=-1)
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def _positions(joints: Tensor, valid: Tensor, layout: Layout) -> Tensor:
-    return torch.where(valid[..., None], joints, 0.0)
+def _kept(joints: Tensor, valid: Tensor | None) -> Tensor:
+    return joints if valid is None else torch.where(valid[..., None], joints, 0.0)
 
 
-def _bones(joints: Tensor, valid: Tensor, layout: Layout) -> Tensor:
+def _positions(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+    return _kept(joints, valid)
+
+
+def _bones(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     parents = [joint if parent < 0 else parent for joint, parent in enumerate(layout.parents)]
-    there = valid & valid[..., parents]
-    return torch.where(there[..., None], joints - joints[..., parents, :], 0.0)
+    there = None if valid is None else valid & valid[..., parents]
+    return _kept(joints - joints[..., parents, :], there)
 
 
-def _motion(joints: Tensor, valid: Tensor, layout: Layout) -> Tensor:
+def _motion(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     steps = joints[..., 1:, :, :] - joints[..., :-1, :, :]
-    there = valid[..., 1:, :] & valid[..., :-1, :]
-    moved = torch.where(there[..., None], steps, 0.0)
+    there = None if valid is None else valid[..., 1:, :] & valid[..., :-1, :]
+    moved = _kept(steps, there)
     return torch.cat([torch.zeros_like(joints[..., :1, :, :]), moved], dim=-3)
 
 
-_STREAMS: dict[Stream, Callable[[Tensor, Tensor, Layout], Tensor]] = {
+_STREAMS: dict[Stream, Callable[[Tensor, Tensor | None, Layout], Tensor]] = {
     "joints": _positions,
     "bones": _bones,
     "motion": _motion,
 }
 
 
-def checked(
-    joints: Float[Tensor, "*batch frame joint 3"], layout: Layout | None, valid: Tensor | None
-) -> Bool[Tensor, "*batch frame joint"]:
-    """The mask, all True where none is given, once the shapes of joints, layout and mask agree."""
+def _largest(joints: Float[Tensor, "*batch frame joint 3"]) -> Float[Tensor, "*batch 1 1 3"]:
+    """Largest |coordinate| of every axis: the larger of maximum and -minimum, without a tensor of all |x|."""
+    # over frames first where x, y, z are neighbours in memory, at once where each axis is a plane of its own
+    axes = -3 if joints.stride(-1) == 1 else (-3, -2)
+    high, low = joints.amax(axes, keepdim=True), joints.amin(axes, keepdim=True)
+    return torch.maximum(high, -low).amax(-2, keepdim=True)
+
+
+def check(joints: Tensor, layout: Layout | None, valid: Tensor | None) -> None:
+    """Raise unless the shapes of joints, layout and mask agree."""
     count = joints.shape[-2] if layout is None and joints.ndim > 1 else len(layout or ())
     if joints.ndim < 3 or tuple(joints.shape[-2:]) != (count, 3) or not joints.is_floating_point():
         raise ShapeError(
@@ -120,9 +135,7 @@ def checked(
             f"got {joints.dtype} {tuple(joints.shape)}"
         )
     if valid is None:
-        return torch.ones(joints.shape[-3:-1], dtype=torch.bool, device=joints.device).expand(
-            joints.shape[:-1]
-        )
+        return
     shape = tuple(joints.shape[:-1])
     sizes = zip(reversed(valid.shape), reversed(shape), strict=False)
     fits = valid.ndim <= len(shape) and all(size in (1, full) for size, full in sizes)
@@ -131,4 +144,13 @@ def checked(
             f"valid needs a bool for every (..., frame, joint) {shape}, "
             f"got {valid.dtype} {tuple(valid.shape)}"
         )
-    return valid.expand(shape)
+
+
+def checked(
+    joints: Float[Tensor, "*batch frame joint 3"], layout: Layout | None, valid: Tensor | None
+) -> Bool[Tensor, "*batch frame joint"]:
+    """The mask of every joint, all True where none is given, once the shapes agree."""
+    check(joints, layout, valid)
+    if valid is None:
+        valid = torch.ones(joints.shape[-3:-1], dtype=torch.bool, device=joints.device)
+    return valid.expand(joints.shape[:-1])

@@ -3,10 +3,11 @@
 from jeanie.views.calibration import calibrate, fit_intrinsics
 from jeanie.views.camera import CAMERAS, Camera, CameraViews
 from jeanie.views.euler import EulerSimple, EulerViews
-from jeanie.views.position import camera_positions, positions_by
+from jeanie.views.position import NTU_SETUPS, camera_positions, positions_by
 
 __all__ = [
     "CAMERAS",
+    "NTU_SETUPS",
     "Camera",
     "CameraViews",
     "EulerSimple",

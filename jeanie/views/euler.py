@@ -9,20 +9,46 @@ that went round the subject: a positive altitude lifts it (towards +y), a positi
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["EulerSimple", "EulerViews", "angles", "check_joints", "rotations", "turn"]
+__all__ = ["EulerSimple", "EulerViews", "ViewAngles", "angles", "check_joints", "rotations", "turn"]
 
 _LIMITS = {"azimuth": 180.0, "altitude": 90.0}
 
 
 @dataclass(frozen=True)
-class EulerViews:
+class ViewAngles:
+    """Azimuths and altitudes to either side of the recording's own view, ``step`` degrees apart."""
+
+    azimuth: float | int = 45
+    altitude: float | int = 45
+    step: float | int = 15
+
+    def __post_init__(self) -> None:
+        angles(self.azimuth, self.step, "azimuth")
+        angles(self.altitude, self.step, "altitude")
+
+    @property
+    def azimuths(self) -> tuple[float, ...]:
+        """The K azimuths, degrees, ascending."""
+        return angles(self.azimuth, self.step, "azimuth")
+
+    @property
+    def altitudes(self) -> tuple[float, ...]:
+        """The K' altitudes, degrees, ascending."""
+        return angles(self.altitude, self.step, "altitude")
+
+
+@dataclass(frozen=True)
+class EulerViews(ViewAngles):
     """A grid of K x K' rotations of a centred skeleton: every azimuth with every altitude.
 
     K = 2 * azimuth / step + 1 and likewise K'; the default is 7 x 7. View (0, 0), in the middle of the grid,
@@ -35,24 +61,6 @@ class EulerViews:
     torch.Size([5, 3, 8, 25, 3])
     """
 
-    azimuth: float | int = 45
-    altitude: float | int = 45
-    step: float | int = 15
-
-    def __post_init__(self) -> None:
-        angles(self.azimuth, self.step, "azimuth")
-        angles(self.altitude, self.step, "altitude")
-
-    @property
-    def azimuths(self) -> tuple[float, ...]:
-        """The K azimuths, degrees, ascending."""
-        return angles(self.azimuth, self.step, "azimuth")
-
-    @property
-    def altitudes(self) -> tuple[float, ...]:
-        """The K' altitudes, degrees, ascending."""
-        return angles(self.altitude, self.step, "altitude")
-
     @property
     def shape(self) -> tuple[int, int]:
         """(K, K')."""
@@ -60,8 +68,8 @@ class EulerViews:
 
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
         """R of every view, float64."""
-        azimuths, altitudes = _column(self.azimuths), _column(self.altitudes)
-        return rotations(azimuths[:, None], altitudes[None, :])
+        pairs = tuple((azimuth, altitude) for azimuth in self.azimuths for altitude in self.altitudes)
+        return torch.tensor(_matrices(pairs)).view(*self.shape, 3, 3)
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -74,7 +82,7 @@ class EulerViews:
 
 
 @dataclass(frozen=True)
-class EulerSimple:
+class EulerSimple(ViewAngles):
     """K + K' rotations: K azimuths at altitude 0, then K' altitudes at azimuth 0 (paper, "Euler simple").
 
     Each row of views is aligned by itself and the smaller distance counts: encode all K + K' at once, then
@@ -85,24 +93,6 @@ class EulerSimple:
     >>> views.shape, views.azimuth_rows, views.altitude_rows
     ((8,), slice(0, 5, None), slice(5, 8, None))
     """
-
-    azimuth: float | int = 45
-    altitude: float | int = 45
-    step: float | int = 15
-
-    def __post_init__(self) -> None:
-        angles(self.azimuth, self.step, "azimuth")
-        angles(self.altitude, self.step, "altitude")
-
-    @property
-    def azimuths(self) -> tuple[float, ...]:
-        """The K azimuths, degrees, ascending."""
-        return angles(self.azimuth, self.step, "azimuth")
-
-    @property
-    def altitudes(self) -> tuple[float, ...]:
-        """The K' altitudes, degrees, ascending."""
-        return angles(self.altitude, self.step, "altitude")
 
     @property
     def shape(self) -> tuple[int]:
@@ -121,9 +111,9 @@ class EulerSimple:
 
     def rotations(self) -> Float[Tensor, "view 3 3"]:
         """R of every view, float64."""
-        azimuths, altitudes = _column(self.azimuths), _column(self.altitudes)
-        level, ahead = torch.zeros_like(azimuths), torch.zeros_like(altitudes)
-        return rotations(torch.cat((azimuths, ahead)), torch.cat((level, altitudes)))
+        level = tuple((azimuth, 0.0) for azimuth in self.azimuths)
+        ahead = tuple((0.0, altitude) for altitude in self.altitudes)
+        return torch.tensor(_matrices(level + ahead))
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -180,8 +170,17 @@ def rotations(
 def turn(
     joints: Float[Tensor, "*batch frame joint 3"], matrices: Float[Tensor, "view 3 3"], same: list[int]
 ) -> Float[Tensor, "*batch view frame joint 3"]:
-    """``matrices @ joint`` for every view; the views listed in ``same`` are copies of the input."""
-    turned = torch.einsum("vij,...fnj->...vfni", matrices.to(joints), joints)
+    """``matrices @ joint`` for every view; the views listed in ``same`` are copies of the input.
+
+    One product a clip: the stacked rows of all matrices by the clip's points as columns. In memory the three
+    coordinates are therefore planes, [..., view, 3, frame, joint]: what runs over frames and joints of one
+    axis, such as scaling, runs over neighbours.
+    """
+    frames, count = joints.shape[-3:-1]
+    points = joints.reshape(math.prod(joints.shape[:-3]), frames * count, 3).mT
+    stacked = matrices.to(joints).reshape(1, -1, 3).expand(len(points), -1, -1)
+    planes = torch.bmm(stacked, points).reshape(*joints.shape[:-3], len(matrices), 3, frames, count)
+    turned = planes.movedim(-3, -1)
     # 1 * x + 0 * y would still turn -0.0 into 0.0 and spread a NaN to its neighbours
     turned[..., same, :, :, :] = joints.unsqueeze(-4)
     return turned
@@ -202,5 +201,10 @@ def _matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Float[Tensor, "*views 3 3"]
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
-def _column(degrees: tuple[float, ...]) -> Float[Tensor, " angle"]:
-    return torch.tensor(degrees, dtype=torch.float64)
+@lru_cache(maxsize=64)
+def _matrices(pairs: tuple[tuple[float, float], ...]) -> NDArray[Any]:
+    """R for every (azimuth, altitude), [view, 3, 3] in float64; an array, for a tensor that is kept would also
+    keep the device and the inference mode of the call that made it."""
+    degrees = torch.tensor(pairs, dtype=torch.float64, device="cpu")
+    matrices: NDArray[Any] = rotations(degrees[:, 0], degrees[:, 1]).numpy()
+    return matrices

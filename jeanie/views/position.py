@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +27,7 @@ from jeanie.skeleton.motion import Motion
 from jeanie.views.camera import CAMERAS, Camera
 
 __all__ = [
+    "NTU_SETUPS",
     "CameraPositions",
     "Position",
     "camera_positions",
@@ -40,6 +42,24 @@ Key = TypeVar("Key", bound=Hashable)
 
 _COLUMNS = ("left", "centre", "right")
 _ROWS = ("bottom", "centre", "top")
+
+_HEIGHTS_AND_DISTANCES = (
+    (1.7, 3.5), (1.7, 2.5), (1.4, 2.5), (1.2, 3.0), (1.2, 3.0), (0.8, 3.5), (0.5, 4.5), (1.4, 3.5), (0.8, 2.0),
+    (1.8, 3.0), (1.9, 3.0), (2.0, 3.0), (2.1, 3.0), (2.2, 3.0), (2.3, 3.5), (2.7, 3.5), (2.5, 3.0),
+)  # fmt: skip
+
+NTU_SETUPS: Mapping[int, Camera] = MappingProxyType(
+    {
+        setup: Camera(CAMERAS["kinect2"].intrinsics, distance, height)
+        for setup, (height, distance) in enumerate(_HEIGHTS_AND_DISTANCES, start=1)
+    }
+)
+"""Cameras of NTU RGB+D 60 by setup number, S001 to S017; the three cameras of a setup have one height and distance.
+
+The data set's own table (Shahroudy et al., CVPR 2016), as the README of
+github.com/anthony-kobanda/human-action-recognition reprints it. S018 to S032 of NTU RGB+D 120 are not here:
+``read_setups`` takes them from a file.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,8 +141,8 @@ def thirds(values: Float[Tensor, " clip"]) -> Int[Tensor, " clip"]:
 def read_setups(path: str | Path, sensor: Camera = CAMERAS["kinect2"]) -> dict[int, Camera]:
     """Cameras by setup number from a CSV file with the columns ``setup, height, distance`` (metres).
 
-    For the table of NTU RGB+D's setups, which is printed in the data set's paper (Liu et al., NTU RGB+D 120).
-    The intrinsics are those of ``sensor``.
+    For setups that ``NTU_SETUPS`` does not hold: those of NTU RGB+D 120, whose table is printed in the data
+    set's paper (Liu et al.), or your own. The intrinsics are those of ``sensor``.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:

@@ -177,6 +177,44 @@ def test_openpose_follows_ids_where_every_person_has_one(tmp_path):
     assert guessed.joints[:, :, 0, 0].tolist() == [[-1, -100], [-2, -101]]
 
 
+THREE_DIMENSIONS = (
+    '{"version":1.3,"people":[{"person_id":[-1],"pose_keypoints_2d":['
+    + ",".join(["7,8,0.9"] * 25)
+    + '],"pose_keypoints_3d":['
+    + ",".join(["0.25,-1.5,3,1", "0,0,0,0", "-0.5,0.125,2.75,1", "4,4,4,0", *["1,2,3,1"] * 21])
+    + '],"face_keypoints_3d":[]},{"person_id":[-1],"pose_keypoints_2d":[],"pose_keypoints_3d":[]}]}'
+)
+
+
+def test_openpose_reads_reconstructed_points_where_there_are_any(tmp_path):
+    """As OpenPose --3d writes it: x, y, z and whether it worked; y down and z away, which is turned half."""
+    path = tmp_path / "clip_000000000000_keypoints.json"
+    path.write_bytes(THREE_DIMENSIONS.encode())
+    motion = read_openpose(path)
+    assert motion.joints.shape == (1, 1, 25, 3)
+    assert motion.joints[0, 0, :5].tolist() == [
+        [-0.25, 1.5, 3],
+        [0, 0, 0],
+        [0.5, -0.125, 2.75],
+        [0, 0, 0],
+        [-1, -2, 3],
+    ]
+    assert motion.valid[0, 0].tolist() == [True, False, True, False] + [True] * 21
+    assert (motion.layout.dims, motion.layout.unit) == (3, "relative")
+    assert motion.layout.joints == LAYOUTS["openpose25"].joints
+
+
+def test_reconstructed_persons_are_followed_by_id_and_by_place(tmp_path):
+    def frame(*persons):
+        return {"people": [{"person_id": [i], "pose_keypoints_3d": [x, 1, 2, 1] * 18} for i, x in persons]}
+
+    frames = [frame((3, 1.0), (5, 9.0)), frame((5, 9.5), (3, 1.5)), {"people": []}]
+    for given in (frames, json.loads(json.dumps(frames).replace("[3]", "[-1]"))):
+        motion = read_openpose(write(tmp_path, "all.json", given))
+        assert motion.joints[:, :, 0, 0].tolist() == [[-1, -9], [-1.5, -9.5], [0, 0]]
+        assert motion.joints[0, 0, 0].tolist() == [-1, -1, 2]
+
+
 # --- MediaPipe
 
 

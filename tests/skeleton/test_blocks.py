@@ -89,6 +89,31 @@ def test_full_lengths_are_the_same_as_no_lengths():
     assert torch.equal(blocks(joints, lengths=torch.tensor([20, 20])), blocks(joints))
 
 
+@pytest.mark.parametrize(
+    "lengths", [None, [20, 7], [[20, 7, 1], [3, 19, 12]]], ids=["full", "clips", "persons"]
+)
+def test_planes_in_memory_are_cut_like_rows(lengths):
+    """Simulated views keep x, y and z apart in memory; that must not show."""
+    joints = numbered(2, 3, 20, 4, 3)
+    planes = joints.movedim(-1, -3).contiguous().movedim(-3, -1)
+    assert planes.stride(-1) != 1
+    real = None if lengths is None else torch.tensor(lengths)
+    assert torch.equal(blocks(planes, lengths=real), blocks(joints, lengths=real))
+
+
+def test_every_person_of_every_clip_may_have_its_own_length():
+    joints = numbered(2, 2, 3, 14, 2, 3) + 1
+    lengths = torch.tensor([[14, 9], [2, 13]])
+    cut = blocks(joints, lengths=lengths)
+    for clip in range(2):
+        for person in range(2):
+            alone = blocks(joints[clip, person], lengths=lengths[clip, person].expand(3))
+            count = alone.shape[-4]
+            assert torch.equal(cut[clip, person, :, :count], alone)
+            assert (cut[clip, person, :, count:] == 0).all()
+    assert torch.equal(joints, numbered(2, 2, 3, 14, 2, 3) + 1)
+
+
 def test_a_mask_is_cut_like_its_joints():
     valid = torch.rand(2, 12, 4, generator=torch.Generator().manual_seed(0)) > 0.5
     cut = blocks(valid[..., None], lengths=torch.tensor([12, 5]))[..., 0]

@@ -107,6 +107,28 @@ def test_every_person_and_view_is_scaled_alone():
             assert torch.equal(scaled[person, view, 1], alone)
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("mode", ["axis", "body"])
+def test_planes_in_memory_are_scaled_like_rows(mode, masked):
+    """Simulated views keep x, y and z apart in memory; that must not show."""
+    random = torch.Generator().manual_seed(6)
+    joints = torch.randn(2, 3, 5, 6, 4, 3, generator=random)
+    joints[0, 0, 0, :, :, 1] = 0.0
+    planes = joints.movedim(-1, -3).contiguous().movedim(-3, -1)
+    assert planes.stride(-1) != 1
+    valid = torch.rand(2, 1, 1, 6, 4, generator=random) > 0.3 if masked else None
+    scaled = scale(joints, mode, valid=valid)
+    assert torch.equal(scale(planes, mode, valid=valid), scaled)
+    assert (scaled.abs().amax((-3, -2, -1)) == 1).all()
+    assert torch.equal(streams(planes, STICK, valid=valid), streams(joints, STICK, valid=valid))
+
+
+def test_joints_without_a_mask_are_their_own_stream():
+    joints = torch.randn(2, 6, 4, 3, generator=torch.Generator().manual_seed(7))
+    assert streams(joints, STICK, ("joints",)) is joints
+    assert streams(joints, STICK, ("joints",), torch.ones(6, 4, dtype=torch.bool)) is not joints
+
+
 @settings(max_examples=40)
 @given(body=bodies(), rubbish=st.sampled_from([np.nan, np.inf, 7.0]), extra=st.integers(1, 5))
 def test_padding_never_matters(body, rubbish, extra):

@@ -171,8 +171,28 @@ def test_gradients_flow_through_every_view():
     assert_close(joints.grad, 2 * 49 * joints.detach())
 
 
+@pytest.mark.parametrize("kind", [EulerViews, EulerSimple])
+def test_matrices_that_a_caller_overwrites_are_not_those_of_the_next_call(kind):
+    joints = skeletons(2, 3)
+    before = kind()(joints)
+    kind().rotations().zero_()
+    assert torch.equal(kind()(joints), before)
+
+
+@pytest.mark.parametrize("kind", [EulerViews, EulerSimple])
+def test_views_first_made_in_inference_mode_can_be_trained_through_later(kind):
+    views = kind(azimuth=33, altitude=11, step=11)  # a grid that no other test asks for
+    joints = skeletons(2, 3)
+    with torch.inference_mode():
+        views(joints)
+    joints.requires_grad_()
+    views(joints).square().sum().backward()
+    assert_close(joints.grad, 2 * math.prod(views.shape) * joints.detach())
+
+
 def test_equal_settings_are_equal_and_hashable():
     assert EulerViews() == EulerViews(45, 45, 15)
+    assert EulerViews() != EulerSimple()
     assert len({EulerViews(), EulerViews(45, 45, 15), EulerViews(30)}) == 2
 
 

@@ -15,7 +15,7 @@ from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 from jeanie.views import CAMERAS, camera_positions, positions_by
-from jeanie.views.position import mean_pose, read_setups, setups_by_height, thirds
+from jeanie.views.position import NTU_SETUPS, mean_pose, read_setups, setups_by_height, thirds
 
 DATA = os.environ.get("JEANIE_DATA")
 
@@ -148,6 +148,27 @@ def test_a_table_of_setups_becomes_cameras(tmp_path):
     assert setups_by_height(cameras) == {"bottom": (1,), "centre": (4,), "top": (2, 3)}
 
 
+def test_the_setups_of_ntu_are_those_of_its_table():
+    assert list(NTU_SETUPS) == list(range(1, 18))
+    spots = {
+        1: (1.7, 3.5),
+        2: (1.7, 2.5),
+        5: (1.2, 3.0),
+        7: (0.5, 4.5),
+        9: (0.8, 2.0),
+        16: (2.7, 3.5),
+        17: (2.5, 3.0),
+    }
+    assert {setup: (NTU_SETUPS[setup].height, NTU_SETUPS[setup].distance) for setup in spots} == spots
+    assert {camera.intrinsics for camera in NTU_SETUPS.values()} == {CAMERAS["kinect2"].intrinsics}
+    # heights 0.5 to 2.7: borders at 1.233 and 1.967
+    assert setups_by_height(NTU_SETUPS) == {
+        "bottom": (4, 5, 6, 7, 9),
+        "centre": (1, 2, 3, 8, 10, 11),
+        "top": (12, 13, 14, 15, 16, 17),
+    }
+
+
 @pytest.mark.skipif(DATA is None, reason="JEANIE_DATA is not set: needs MSRAction3D")
 def test_kinect1_stands_where_msraction3d_puts_it():
     files = sorted(Path(DATA, "msraction3d", "real3d_txt").glob("*.txt"))
@@ -170,6 +191,9 @@ def test_kinect2_stands_where_the_ntu_samples_put_it():
     assert_close(CAMERAS["kinect2"].distance, found.distance, atol=0.01, rtol=0)
     assert_close(CAMERAS["kinect2"].height, found.height, atol=0.01, rtol=0)
     assert 10 < found.tilt < 25  # it looks down
+    # all are of setup 1: the table of the data set says about the same
+    assert_close(NTU_SETUPS[1].distance, found.distance, atol=0.25, rtol=0)
+    assert_close(NTU_SETUPS[1].height, found.height, atol=0.1, rtol=0)
 
 
 @pytest.mark.errors
