@@ -12,6 +12,7 @@ from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from jeanie.errors import ConfigError, ShapeError
+from jeanie.skeleton import LAYOUTS, centre, scale
 from jeanie.views.euler import EulerSimple, EulerViews, rotations
 
 BONES = ((0, 1), (1, 2), (2, 3), (1, 4))
@@ -132,6 +133,16 @@ def test_bone_lengths_are_kept(seed, dtype):
 
     expected = lengths(joints).expand(7, 7, 3, 4)
     assert_close(lengths(EulerViews()(joints)), expected)
+
+
+def test_missing_joints_stay_0_in_every_view_and_need_no_mask_to_be_scaled():
+    joints = skeletons(2, 6, 25, dtype=torch.float32)
+    valid = torch.rand(2, 6, 25, generator=torch.Generator().manual_seed(1)) > 0.2
+    seen = EulerViews()(centre(joints, LAYOUTS["ntu25"], valid))
+    missing = ~valid[:, None, None].expand(seen.shape[:-1])
+    assert missing.any()
+    assert (seen[missing] == 0).all()
+    assert torch.equal(scale(seen), scale(seen, valid=valid[:, None, None]))
 
 
 def test_matrices_are_rotations():
