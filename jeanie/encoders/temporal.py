@@ -1,0 +1,81 @@
+"""An encoder over time: residual convolutions along the blocks of a motion, unit features out."""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["TemporalEncoder"]
+
+
+class TemporalEncoder(nn.Module):
+    """Blocks ``[*batch, block, number]`` as features of length 1, ``[*batch, fewer blocks, feature]``.
+
+    Unlike the paper's network it looks beyond a block: ``strides`` has one residual layer an entry, and their
+    product is the number of input blocks that one output stands for. Several ``members`` are an ensemble: their
+    features lie side by side, so that squared distances are the means of the members' own. Every motion of a
+    batch needs as many blocks, as padding would be seen.
+    """
+
+    def __init__(
+        self,
+        numbers: int,
+        *,
+        width: int = 128,
+        features: int = 64,
+        strides: Sequence[int] = (2, 1, 1),
+        dropout: float = 0.0,
+        members: int = 1,
+    ) -> None:
+        super().__init__()
+        self.stride = prod(strides)
+        self.members = nn.ModuleList(
+            _Member(numbers, width, features, strides, dropout) for _ in range(members)
+        )
+
+    def forward(self, blocks: Float[Tensor, "*batch block number"]) -> Float[Tensor, "*batch less feature"]:
+        flat = blocks.flatten(0, -3) if blocks.dim() > 2 else blocks[None]
+        found: Tensor = torch.cat([member(flat) for member in self.members], -1) / len(self.members) ** 0.5
+        return found.reshape(*blocks.shape[:-2], *found.shape[-2:])
+
+
+class _Member(nn.Module):
+    def __init__(
+        self, numbers: int, width: int, features: int, strides: Sequence[int], dropout: float
+    ) -> None:
+        super().__init__()
+        self.enter = nn.Linear(numbers, width)
+        self.layers = nn.ModuleList(_Residual(width, stride, dropout) for stride in strides)
+        self.norm = nn.LayerNorm(width)
+        self.leave = nn.Linear(width, features)
+
+    def forward(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch less feature"]:
+        x = self.enter(blocks)
+        for layer in self.layers:
+            x = layer(x)
+        return functional.normalize(self.leave(self.norm(x)), dim=-1)
+
+
+class _Residual(nn.Module):
+    """x + linear(GELU(convolution of 3 blocks(LayerNorm(x)))); with a stride the way past it is a mean.
+
+    The convolution is a matrix product over three shifted copies, on processors a third quicker than ``Conv1d``.
+    """
+
+    def __init__(self, width: int, stride: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.wide = nn.Linear(3 * width, width)
+        self.point = nn.Linear(width, width)
+        self.drop = nn.Dropout(dropout)
+        self.stride = stride
+
+    def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch less width"]:
+        padded = functional.pad(self.norm(x), (0, 0, 1, 1))
+        near = [padded[:, at : at + x.shape[1] : self.stride] for at in range(3)]
+        inner: Tensor = self.drop(self.point(functional.gelu(self.wide(torch.cat(near, -1)))))
+        past = functional.avg_pool1d(x.mT, self.stride, ceil_mode=True).mT if self.stride > 1 else x
+        return past + inner

@@ -1,0 +1,80 @@
+"""What BlockEncoder and its configuration say about input that cannot be used."""
+
+import pytest
+import torch
+
+from jeanie.encoders import BlockEncoder, EncoderConfig
+from jeanie.errors import ConfigError, ShapeError
+from jeanie.skeleton import LAYOUTS
+
+NTU = LAYOUTS["ntu25"]
+KINDS = ("graph", "mlp", "raw")
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((2, 8, 20, 3), r"got shape \(2, 8, 20, 3\); bring the motion to ntu25 .*convert"),
+        ((2, 6, 25, 3), r"cut with blocks\(joints, length=8\), or build the encoder with block=6"),
+        ((2, 8, 25, 6), "or build the encoder with channels=6"),
+        ((8, 25, 3), r"for one block use blocks\[None\]"),
+        ((3,), r"cut motions with jeanie.skeleton.blocks"),
+    ],
+    ids=["joints", "length", "channels", "one block", "no motion"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_of_another_shape_are_refused_with_a_remedy(kind, shape, said):
+    encoder = BlockEncoder(NTU, config=EncoderConfig(kind=kind))
+    with pytest.raises(ShapeError, match=said):
+        encoder(torch.zeros(shape))
+    with pytest.raises(ShapeError, match=r"reads \(..., block, 8 frames, 25 joints of ntu25, 3 channels\)"):
+        encoder(torch.zeros(shape))
+
+
+@pytest.mark.errors
+def test_a_raw_encoder_without_layout_still_minds_frames_and_channels():
+    encoder = BlockEncoder(None, config=EncoderConfig(kind="raw"))
+    with pytest.raises(
+        ShapeError, match=r"8 frames, any joints, 3 channels\), got shape \(2, 7, 4, 3\); cut"
+    ):
+        encoder(torch.zeros(2, 7, 4, 3))
+    with pytest.raises(ConfigError, match="depends on the joints: give layout"):
+        _ = encoder.features
+    with pytest.raises(ConfigError, match="kind 'graph' needs to know the joints"):
+        BlockEncoder(None)
+
+
+@pytest.mark.errors
+def test_blocks_of_another_dtype_are_refused_before_torch_does():
+    with pytest.raises(
+        ShapeError, match=r"float32 on cpu, got blocks of torch.float64 on cpu; use encoder.to"
+    ):
+        BlockEncoder(NTU)(torch.zeros(2, 8, 25, 3, dtype=torch.float64))
+    with pytest.raises(ShapeError, match=r"got blocks of torch.float32 on meta"):
+        BlockEncoder(NTU)(torch.zeros(2, 8, 25, 3, device="meta"))
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"graph": "gat"}, "graph: .*'gcn', 'sgc', 'appnp', 's2gc' or 'none', got 'gat'"),
+        ({"kind": "cnn"}, "kind: .*'graph', 'mlp', 'temporal' or 'raw'"),
+        ({"width": 0}, "width: .*greater than or equal to 1, got 0"),
+        ({"dropout": 1.0}, "dropout: .*less than 1, got 1.0"),
+        ({"alpha": -0.1}, "alpha: .*greater than or equal to 0"),
+        ({"mlp": (256, 0)}, "mlp.1: .*greater than or equal to 1"),
+        ({"head": 3}, "head: no such option"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_configuration_names_the_option(changes, said):
+    with pytest.raises(ConfigError, match=said):
+        EncoderConfig(**changes)
+
+
+@pytest.mark.errors
+def test_an_encoder_needs_a_frame_and_a_channel():
+    with pytest.raises(ConfigError, match="1 frame and 1 channel or more, got block=0 and channels=3"):
+        BlockEncoder(NTU, block=0)

@@ -1,0 +1,56 @@
+"""The temporal encoder is a residual convolution along blocks, written here once more by torch's own layers."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.testing import assert_close
+
+from jeanie.encoders import BlockEncoder, EncoderConfig
+from jeanie.encoders.temporal import TemporalEncoder
+from jeanie.skeleton import LAYOUTS
+
+
+def by_torch(member: nn.Module, x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The same by Conv1d on [batch, width, time]."""
+    x = functional.linear(x, member.enter.weight, member.enter.bias)
+    for layer, stride in zip(member.layers, strides, strict=True):
+        width = x.shape[-1]
+        normed = functional.layer_norm(x, (width,), layer.norm.weight, layer.norm.bias)
+        kernel = layer.wide.weight.unflatten(1, (3, width)).permute(0, 2, 1)
+        inner = functional.conv1d(normed.mT, kernel, layer.wide.bias, stride=stride, padding=1).mT
+        inner = functional.linear(functional.gelu(inner), layer.point.weight, layer.point.bias)
+        groups = [x[:, i : i + stride].mean(1) for i in range(0, x.shape[1], stride)]
+        x = torch.stack(groups, 1) + inner
+    x = functional.layer_norm(x, (x.shape[-1],), member.norm.weight, member.norm.bias)
+    x = functional.linear(x, member.leave.weight, member.leave.bias)
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("strides", [(2, 1, 1), (1,), (2, 3)])
+@pytest.mark.parametrize("blocks", [1, 7, 32])
+def test_it_is_the_convolution_that_torch_computes(strides, blocks):
+    torch.manual_seed(0)
+    net = TemporalEncoder(12, width=8, features=5, strides=strides).double()
+    x = torch.randn(3, blocks, 12, dtype=torch.float64)
+    assert_close(net(x), by_torch(net.members[0], x, strides))
+
+
+def test_squared_distances_of_an_ensemble_are_the_means_of_its_members():
+    torch.manual_seed(0)
+    net = TemporalEncoder(12, width=8, features=5, members=3).double()
+    x, y = torch.randn(2, 1, 6, 12, dtype=torch.float64)
+    whole = (net(x) - net(y)).square().sum(-1)
+    alone = torch.stack([(member(x) - member(y)).square().sum(-1) for member in net.members])
+    assert_close(whole, alone.mean(0))
+    assert_close(net(x).norm(dim=-1), torch.ones(1, 3, dtype=torch.float64))
+
+
+def test_a_block_encoder_of_this_kind_says_its_counts_and_sizes():
+    config = EncoderConfig(kind="temporal", width=8, features=5, strides=(2, 2), members=2, dropout=0.0)
+    encoder = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=config)
+    blocks = torch.randn(2, 3, 9, 1, 15, 9)
+    assert encoder(blocks).shape == (2, 3, 3, 10)
+    assert (encoder.stride, encoder.features) == (4, 10)
+    assert encoder.counts(torch.tensor([1, 4, 5, 9])).tolist() == [1, 1, 2, 3]
+    assert_close(encoder(blocks)[1, 2], encoder(blocks[1, 2]))
