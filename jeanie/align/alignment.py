@@ -13,7 +13,17 @@ from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reje
 from jeanie.align.operator import align_table, backend_for
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["Alignment", "Lengths", "Number", "align", "check_options", "fvm", "lengths_tensor", "trace"]
+__all__ = [
+    "Alignment",
+    "Lengths",
+    "Number",
+    "align",
+    "check_gamma",
+    "check_options",
+    "fvm",
+    "lengths_tensor",
+    "trace",
+]
 
 BACKENDS = ("auto", "native", "reference")
 PLANS = ("smooth", "preprint")
@@ -39,12 +49,17 @@ class Alignment:
     backend: str
 
 
-def check_options(gamma: Number, shift: int, band: Number | None, plan: str, backend: str) -> None:
-    """Raise ConfigError for an option that means nothing."""
+def check_gamma(gamma: Number, name: str = "gamma") -> None:
+    """Raise ConfigError for a softmin temperature that is none."""
     if not (isinstance(gamma, float | int) and math.isfinite(gamma) and gamma >= 0):
         raise ConfigError(
-            f"gamma needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01"
+            f"{name} needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01"
         )
+
+
+def check_options(gamma: Number, shift: int, band: Number | None, plan: str, backend: str) -> None:
+    """Raise ConfigError for an option that means nothing."""
+    check_gamma(gamma)
     if not (isinstance(shift, int) and not isinstance(shift, bool) and shift >= 0):
         raise ConfigError(f"shift needs a whole number of views >= 0, got {shift!r}; 1 or 2 is usual")
     if band is not None and not (isinstance(band, float | int) and math.isfinite(band) and band >= 0):
@@ -178,8 +193,9 @@ def fvm(
     1.0
     """
     _check_cost(cost)
+    check_options(gamma, 0, band, "smooth", backend)
     view_gamma = gamma if view_gamma is None else view_gamma
-    check_options(view_gamma, 0, band, "smooth", backend)
+    check_gamma(view_gamma, "view_gamma")
     if cost.dim() > 3:
         if query_lengths is not None or support_lengths is not None:
             cells, *_ = _cells_of(cost, *_lengths_of(cost, query_lengths, support_lengths), None)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, Number, check_options, lengths_tensor
+from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, Number, check_gamma, check_options, lengths_tensor
 from jeanie.align.cells import check_lengths
 from jeanie.align.cost import METRICS
 from jeanie.align.fused import Options, table
@@ -15,6 +15,7 @@ from jeanie.errors import ConfigError, ShapeError
 
 __all__ = ["distances"]
 
+MATCHINGS = ("jeanie", "fvm")
 NORMALISATIONS = ("length", "area", "divergence")
 _CHUNK = 2**21  # costs held at once: a few megabytes stay in the cache
 _KEEP = 2**27  # costs of a whole call that autograd may keep; beyond, they are computed again in backward
@@ -34,12 +35,16 @@ def distances(
     pairs: str = "all",
     band: Number | None = None,
     plan: str = "smooth",
+    matching: str = "jeanie",
+    view_gamma: Number | None = None,
     backend: str = "auto",
 ) -> Float[Tensor, "query support"] | Float[Tensor, " query"]:
     """Alignment distance of every query to every support, or of matched pairs (``pairs="matched"``).
 
     The query may carry view axes (4-D alignment), the support then none or its own (6-D). Base distances: ``metric`` of
-    METRICS. ``normalise``: ``length`` divides by tau + tau', ``area`` by tau tau', ``divergence`` is
+    METRICS. ``matching``: ``jeanie`` is the path through views, ``fvm`` lets every cell take its best view (softmin
+    with ``view_gamma``, or ``gamma`` if None) and then is soft-DTW; ``shift`` counts for the first, ``view_gamma`` for
+    the second only. ``normalise``: ``length`` divides by tau + tau', ``area`` by tau tau', ``divergence`` is
     d(x, y) - (d(x, x) + d(y, y)) / 2, where self-distances compare motions as recorded, in their middle view.
     All pairs are computed in chunks, so the costs never exist as a whole; features are not copied per pair.
 
@@ -50,14 +55,16 @@ def distances(
     _check_features(query, support, pairs)
     check_options(gamma, shift, band, plan, backend)
     _check_names(metric, sigma, normalise)
-    if normalise == "divergence" and query.dim() == 3 != support.dim():
-        raise ShapeError("a support with views needs a query with views; swap them")
+    view_gamma = gamma if view_gamma is None else view_gamma
+    _check_matching(matching, view_gamma, plan)
     tau = lengths_tensor(query_lengths, len(query), query.shape[1], "query_lengths", query.device)
     tau_ = lengths_tensor(support_lengths, len(support), support.shape[1], "support_lengths", query.device)
     query, support = _masked(query, tau, "query_lengths"), _masked(support, tau_, "support_lengths")
-    matched = pairs == "matched"
+    matched, fvm = pairs == "matched", matching == "fvm"
     band = None if band is None else float(band)
-    options = Options(matched, metric, float(sigma), float(gamma), shift, band, plan, backend)
+    options = Options(
+        matched, metric, float(sigma), float(gamma), shift, band, plan, backend, fvm, float(view_gamma)
+    )
     result = (_matched if matched else _all_pairs)(query, support, tau, tau_, options)
     if normalise is None:
         return result
@@ -121,6 +128,16 @@ def _check_names(metric: str, sigma: Number, normalise: str | None) -> None:
         raise ConfigError(f"sigma needs a finite number > 0, got {sigma!r}; 2 is the paper's")
     if normalise is not None and normalise not in NORMALISATIONS:
         raise ConfigError(f"normalise needs one of {', '.join(NORMALISATIONS)} or None, got {normalise!r}")
+
+
+def _check_matching(matching: str, view_gamma: Number, plan: str) -> None:
+    if matching not in MATCHINGS:
+        raise ConfigError(f"matching needs one of {', '.join(MATCHINGS)}, got {matching!r}")
+    check_gamma(view_gamma, "view_gamma")
+    if matching == "fvm" and plan == "preprint":
+        raise ConfigError(
+            "matching 'fvm' has no path through views that plan 'preprint' could change; use plan 'smooth'"
+        )
 
 
 def _masked(x: Tensor, lengths: Tensor | None, name: str) -> Tensor:

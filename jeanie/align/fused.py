@@ -12,6 +12,7 @@ from torch import Tensor
 from jeanie.align.alignment import align
 from jeanie.align.cost import base_distance, base_slope, slopes, squared_about, squared_distances
 from jeanie.align.operator import align_table, compute
+from jeanie.align.recursion import softmin
 
 __all__ = ["Options", "table"]
 
@@ -29,6 +30,8 @@ class Options(NamedTuple):
     band: float | None
     plan: str
     backend: str
+    fvm: bool
+    view_gamma: float
 
 
 def _order(query: Tensor, support: Tensor, matched: bool) -> tuple[list[int], list[int]]:
@@ -64,6 +67,8 @@ def _as_cost(squared: Tensor, query: Tensor, support: Tensor, options: Options) 
 
 def _composed(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
     cost = _costs(query, support, options)
+    if options.fvm and cost.dim() > 4:
+        cost = softmin(cost.flatten(4), options.view_gamma, 4)
     if options.plan == "preprint":
         flat = [None if x is None else x.reshape(-1) for x in lengths]
         value = align(
@@ -77,6 +82,18 @@ def _composed(query: Tensor, support: Tensor, lengths: Lengths, options: Options
     )[0]
 
 
+def _best_views(cost: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """Softmin of ``cost[query, support, t, s, *views]`` over the views, and its gradient (like cost)."""
+    flat = cost.flatten(4)
+    if gamma == 0:
+        least, at = flat.min(4, keepdim=True)
+        return least.squeeze(4), torch.zeros_like(flat).scatter_(4, at, 1.0).view(cost.shape)
+    least = flat.amin(4, keepdim=True)
+    share = (least - flat).div_(gamma).exp_()
+    total = share.sum(4, keepdim=True)
+    return (least - gamma * total.log()).squeeze(4), share.div_(total).view(cost.shape)
+
+
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -86,9 +103,15 @@ class _Fused(torch.autograd.Function):
         cost = _as_cost(squared, query, support, options)
         need = any(ctx.needs_input_grad)
         simple = options.metric == "sqeuclidean"
-        value, plan = compute(
-            cost, tau, tau_, options.gamma, options.shift, options.band, options.backend, need, simple
+        single, share = (
+            _best_views(cost, options.view_gamma) if options.fvm and cost.dim() > 4 else (cost, None)
         )
+        value, plan = compute(
+            single, tau, tau_, options.gamma, options.shift, options.band, options.backend, need,
+            in_place=simple or single is not cost,
+        )  # fmt: skip
+        if share is not None and need:
+            plan = share.mul_(plan.reshape(*plan.shape, *[1] * (share.dim() - 4)))
         ctx.options = options
         if need:
             ctx.save_for_backward(query, support, tau, tau_, plan, None if simple else cost, middle)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, DataError, ShapeError
 from jeanie.skeleton.layout import Layout
-from jeanie.skeleton.timing import between, fill_gaps
+from jeanie.skeleton.timing import at_rate, between, evenly, fill_gaps
 
 __all__ = ["Motion"]
 
@@ -132,11 +132,7 @@ class Motion:
             )
         if not 0 < rate < float("inf"):
             raise ConfigError(f"rate is frames a second, above 0, got {rate!r}")
-        last = (len(self) - 1) / self.rate * rate
-        steps = torch.arange(
-            int(last + 1e-6) + 1, dtype=torch.float64
-        )  # 1e-6: 59 * (15 / 30) may end in .4999
-        return self._at(steps * (self.rate / rate), rate)
+        return self._at(at_rate(len(self), self.rate, rate), rate)
 
     def to_length(self, frames: int) -> "Motion":
         """The motion in ``frames`` frames, evenly from its first to its last, on lines between frames."""
@@ -144,7 +140,7 @@ class Motion:
             raise ConfigError(f"a motion has at least 1 frame, got frames={frames}")
         stretched = frames > 1 and len(self) > 1 and self.rate is not None
         rate = self.rate * (frames - 1) / (len(self) - 1) if stretched and self.rate else None
-        return self._at(torch.linspace(0, len(self) - 1, frames, dtype=torch.float64), rate)
+        return self._at(evenly(len(self), frames), rate)
 
     def _at(self, positions: Float[Tensor, " new"], rate: float | int | None) -> "Motion":
         joints, valid = between(self.joints, self.valid, positions.to(self.joints.device))

@@ -14,7 +14,7 @@ from jeanie.skeleton.timing import bridge
 __all__ = ["Scale", "Stream", "centre", "scale", "streams"]
 
 Scale = Literal["axis", "body"]
-Stream = Literal["joints", "bones", "motion"]
+Stream = Literal["joints", "bones", "motion", "velocity", "deviation"]
 
 
 def centre(
@@ -79,8 +79,10 @@ def streams(
     """What an encoder sees of every joint, 3 numbers a stream, in the order of ``kinds``.
 
     "joints" the position; "bones" the position less that of the joint it hangs from, 0 for the top of a tree;
-    "motion" the position less that of the frame before, 0 in the first frame. What needs a missing
-    joint is 0. The positions alone and without a mask are ``joints`` itself, not a copy.
+    "motion" the position less that of the frame before, 0 in the first frame; "velocity" half the way from the
+    frame before to the frame after, at the ends the whole way to the only neighbour; "deviation" the position less
+    the joint's mean over the frames where it is seen. What needs a missing joint is 0. The positions alone and
+    without a mask are ``joints`` itself, not a copy.
     """
     unknown = [kind for kind in kinds if kind not in get_args(Stream)]
     if unknown or not kinds:
@@ -111,10 +113,28 @@ def _motion(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     return torch.cat([torch.zeros_like(joints[..., :1, :, :]), moved], dim=-3)
 
 
+def _velocity(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+    if joints.shape[-3] == 1:
+        return torch.zeros_like(joints)
+    steps = _motion(joints, valid, layout)[..., 1:, :, :]
+    around = None if valid is None else valid[..., 2:, :] & valid[..., :-2, :]
+    middle = _kept((joints[..., 2:, :, :] - joints[..., :-2, :, :]) / 2, around)
+    return torch.cat([steps[..., :1, :, :], middle, steps[..., -1:, :, :]], dim=-3)
+
+
+def _deviation(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+    if valid is None:
+        return joints - joints.mean(-3, keepdim=True)
+    mean = _kept(joints, valid).sum(-3, keepdim=True) / valid.sum(-2, keepdim=True).clamp_min(1)[..., None]
+    return _kept(joints - mean, valid)
+
+
 _STREAMS: dict[Stream, Callable[[Tensor, Tensor | None, Layout], Tensor]] = {
     "joints": _positions,
     "bones": _bones,
     "motion": _motion,
+    "velocity": _velocity,
+    "deviation": _deviation,
 }
 
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = ["between", "bridge", "fill_gaps"]
+__all__ = ["at_rate", "between", "bridge", "evenly", "fill_gaps"]
 
 
 def fill_gaps(
@@ -34,6 +34,18 @@ def bridge(
     right = torch.where(after >= frames, before, after).clamp_min(0)
     bridged = _line(values, left, right)
     return torch.where((valid | ~valid.any(0))[..., None], values, bridged)
+
+
+def at_rate(frames: int, rate: float, new_rate: float) -> Float[Tensor, " new"]:
+    """Positions, in frames, of the moments 0, 1/new_rate, 2/new_rate, ... seconds within ``frames`` frames."""
+    last = (frames - 1) / rate * new_rate
+    steps = torch.arange(int(last + 1e-6) + 1, dtype=torch.float64)  # 1e-6: 59 * (15 / 30) may end in .4999
+    return steps * (rate / new_rate)
+
+
+def evenly(frames: int, new: int) -> Float[Tensor, " new"]:
+    """``new`` positions, in frames, evenly from the first of ``frames`` frames to the last."""
+    return torch.linspace(0, frames - 1, new, dtype=torch.float64)
 
 
 def between(

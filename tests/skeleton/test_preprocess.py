@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
 from jeanie.errors import ConfigError, ShapeError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -209,3 +210,28 @@ def test_wrong_shapes_and_options_are_refused():
         streams(joints, STICK, ("speed",))
     with pytest.raises(ConfigError, match="one or more"):
         streams(joints, STICK, ())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_velocity_and_deviation_by_scalar_loops(masked):
+    generator = torch.Generator().manual_seed(3)
+    layout = LAYOUTS["core15"]
+    joints = torch.randn(2, 5, 15, 3, generator=generator, dtype=torch.float64)
+    valid = torch.rand(2, 5, 15, generator=generator) > 0.3 if masked else None
+    found = streams(joints, layout, ("velocity", "deviation"), valid)
+    seen = torch.ones(2, 5, 15, dtype=torch.bool) if valid is None else valid
+    for b in range(2):
+        for j in range(15):
+            frames = [f for f in range(5) if seen[b, f, j]]
+            for f in range(5):
+                low, high = max(f - 1, 0), min(f + 1, 4)
+                known = bool(seen[b, low, j] and seen[b, high, j])
+                speed = (joints[b, high, j] - joints[b, low, j]) / (high - low) if known else torch.zeros(3)
+                assert_close(found[b, f, j, :3], speed.double())
+                mean = sum(joints[b, k, j] for k in frames) / len(frames) if frames else 0
+                away = joints[b, f, j] - mean if seen[b, f, j] else torch.zeros(3)
+                assert_close(found[b, f, j, 3:], away.double())
+
+
+def test_one_frame_has_no_velocity():
+    assert not streams(torch.ones(1, 15, 3), LAYOUTS["core15"], ("velocity",)).any()
