@@ -2,18 +2,22 @@
 
 from jeanie.align import Alignment, align, distances, fvm, trace
 from jeanie.datasets import Dataset, open_dataset, read_motion
+from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.fewshot import FewShotModel
 from jeanie.skeleton import LAYOUTS, Layout, Motion
 from jeanie.views import CameraViews, EulerViews
 
 __all__ = [
     "LAYOUTS",
     "Alignment",
+    "BlockEncoder",
     "CameraViews",
     "ConfigError",
     "DataError",
     "Dataset",
     "EulerViews",
+    "FewShotModel",
     "JeanieError",
     "Layout",
     "Motion",

@@ -1,0 +1,104 @@
+"""What a few-shot model is made of: views, alignment, and the whole, as typed and frozen values."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from jeanie.config import Config
+from jeanie.encoders import EncoderConfig
+from jeanie.errors import ConfigError
+from jeanie.fewshot.inputs import InputConfig, PrepareConfig
+from jeanie.views import CAMERAS, Camera, CameraViews, EulerSimple, EulerViews
+
+__all__ = ["RAW", "AlignConfig", "ModelConfig", "ViewConfig"]
+
+
+class ViewConfig(Config):
+    """Which viewpoints are simulated (METHOD 4)."""
+
+    kind: Literal["none", "euler", "euler-simple", "camera"] = Field(
+        default="euler", description="how views are made"
+    )
+    azimuth: float = Field(default=45, ge=0, le=180, description="largest turn to either side, degrees")
+    altitude: float = Field(default=45, ge=0, le=90, description="largest lift up and down, degrees")
+    step: float = Field(default=15, gt=0, description="degrees between neighbouring views")
+    sides: Literal["query", "both"] = Field(
+        default="query", description="who gets views: the query (4-D), or both (6-D)"
+    )
+    camera: str = Field(default="kinect2", description="sensor whose camera is assumed, for kind 'camera'")
+    distance: float | None = Field(
+        default=None, gt=0, description="metres to the subject; none: the sensor's usual"
+    )
+
+    def build(self) -> EulerViews | EulerSimple | CameraViews | None:
+        """The views as a function of joints, or None."""
+        angles = (self.azimuth, self.altitude, self.step)
+        if self.kind == "none":
+            return None
+        if self.kind == "euler":
+            return EulerViews(*angles)
+        if self.kind == "euler-simple":
+            return EulerSimple(*angles)
+        if self.camera not in CAMERAS:
+            raise ConfigError(f"no camera {self.camera!r}; the known ones are {', '.join(CAMERAS)}")
+        camera = CAMERAS[self.camera]
+        if self.distance is not None:
+            camera = Camera(camera.intrinsics, self.distance, camera.height)
+        return CameraViews(camera, *angles, units="metres")
+
+
+class AlignConfig(Config):
+    """How two motions are aligned (METHOD 5, 6)."""
+
+    method: Literal["jeanie", "fvm", "pool"] = Field(
+        default="jeanie",
+        description="a smooth path through views, any view anywhere, or means over time and views",
+    )
+    metric: Literal["euclidean", "sqeuclidean", "rbf"] = Field(
+        default="rbf", description="base distance of blocks"
+    )
+    sigma: float = Field(default=2.0, gt=0, description="width of the rbf distance")
+    gamma: float = Field(default=0.01, ge=0, description="softmin temperature; 0 is the hard minimum")
+    view_gamma: float | None = Field(
+        default=None, ge=0, description="the same over views, for fvm; none: gamma"
+    )
+    relative: bool = Field(default=False, description="gamma counts in running means of the base distance")
+    shift: int = Field(default=1, ge=0, description="views that one step may turn")
+    band: float | None = Field(default=None, gt=0, description="Sakoe-Chiba band on |t/tau - s/tau'|")
+    plan: Literal["smooth", "preprint"] = Field(default="smooth", description="moves of the path")
+    persons: Literal["mean", "matched"] = Field(
+        default="mean",
+        description="of several: the mean of their features, or the better matching of two and two",
+    )
+    normalise: Literal["length", "area", "divergence"] | None = Field(
+        default=None, description="of the distance"
+    )
+
+
+class ModelConfig(Config):
+    """A model: inputs, views, encoder, alignment; ``beside`` are models whose distances are added."""
+
+    inputs: InputConfig = InputConfig()
+    views: ViewConfig = ViewConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    align: AlignConfig = AlignConfig()
+    weight: float = Field(
+        default=1.0, ge=0, description="factor of this model's distance where several are added"
+    )
+    unit: float = Field(default=1.0, gt=0, description="distance that counts as 1 where several are added")
+    beside: "tuple[ModelConfig, ...]" = ()
+
+
+RAW = ModelConfig(
+    inputs=InputConfig(
+        prepare=PrepareConfig(size="bones", frames=32),
+        scale="none",
+        streams=("joints", "deviation"),
+        block=1,
+        stride=1.0,
+    ),
+    views=ViewConfig(kind="none"),
+    encoder=EncoderConfig(kind="raw"),
+    align=AlignConfig(metric="euclidean", gamma=0.0, normalise="length"),
+)
+"""DTW on body-sized positions and deviations from the mean pose: no learning, no views."""

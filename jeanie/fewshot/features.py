@@ -1,0 +1,76 @@
+"""Block features of clips, between the encoder that makes them and the alignment that compares them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+__all__ = ["Features"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Block features of clips; ``beside`` are those of the models whose distances are added.
+
+    Where persons are matched, ``second`` holds the other person's, of use for clips that are ``paired``.
+    """
+
+    values: Float[Tensor, "clip block *views feature"]
+    counts: Int[Tensor, " clip"]
+    beside: "tuple[Features, ...]" = ()
+    second: Float[Tensor, "clip block *views feature"] | None = None
+    paired: Bool[Tensor, " clip"] | None = None
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+    def __getitem__(self, index: slice | Tensor) -> "Features":
+        return Features(
+            self.values[index],
+            self.counts[index],
+            tuple(part[index] for part in self.beside),
+            None if self.second is None else self.second[index],
+            None if self.paired is None else self.paired[index],
+        )
+
+    @classmethod
+    def cat(cls, parts: "Sequence[Features]") -> "Features":
+        """The clips of several, padded to the longest."""
+        longest = max(part.values.shape[1] for part in parts)
+        second = [part.second for part in parts if part.second is not None]
+        paired = [part.paired for part in parts if part.paired is not None]
+        return cls(
+            torch.cat([_lengthened(part.values, longest) for part in parts]),
+            torch.cat([part.counts for part in parts]),
+            tuple(cls.cat(same) for same in zip(*(part.beside for part in parts), strict=True)),
+            torch.cat([_lengthened(values, longest) for values in second]) if second else None,
+            torch.cat(paired) if paired else None,
+        )
+
+    @property
+    def persons(self) -> "tuple[Features, Features]":
+        """The first and the second person of every clip, each as features of their own."""
+        assert self.second is not None
+        return Features(self.values, self.counts), Features(self.second, self.counts)
+
+    def inside(self) -> Float[Tensor, "all feature"]:
+        """The features of real blocks from every view, clip after clip."""
+        real = torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]
+        return self.values[real].flatten(0, -2)
+
+    def mean(self) -> Float[Tensor, "clip feature"]:
+        """Over the real blocks and all views of a clip."""
+        values = self.values.flatten(2, -2).mean(2) if self.values.dim() > 3 else self.values
+        real = torch.arange(values.shape[1], device=values.device) < self.counts[:, None]
+        return torch.where(real[..., None], values, 0.0).sum(1) / self.counts[:, None]
+
+
+def _lengthened(values: Tensor, blocks: int) -> Tensor:
+    missing = blocks - values.shape[1]
+    return (
+        values
+        if not missing
+        else torch.cat([values, values.new_zeros(len(values), missing, *values.shape[2:])], 1)
+    )

@@ -1,0 +1,295 @@
+"""From motions to the tensors that a model sees: prepared once a clip, batched with padding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
+
+from jeanie.config import Config
+from jeanie.errors import ConfigError, DataError
+from jeanie.skeleton.blocks import block_counts, blocks, stride_of
+from jeanie.skeleton.conversion import convert
+from jeanie.skeleton.facing import face
+from jeanie.skeleton.layout import LAYOUTS, Layout
+from jeanie.skeleton.motion import Motion
+from jeanie.skeleton.normal import BODY, normal_body
+from jeanie.skeleton.preprocess import Scale, Stream, centre, scale, streams
+from jeanie.skeleton.size import by_bones
+from jeanie.skeleton.timing import at_rate, between, evenly, fill_gaps
+
+__all__ = [
+    "Batch",
+    "InputConfig",
+    "PrepareConfig",
+    "Prepared",
+    "Store",
+    "Views",
+    "arrange",
+    "named_layout",
+    "prepare",
+]
+
+NORMAL_FRAMES = 32  # of a normal body, where nothing else is said
+
+Views = Callable[[Float[Tensor, "*batch frame joint 3"]], Float[Tensor, "*views_of_batch frame joint 3"]]
+
+
+class PrepareConfig(Config):
+    """What is done to a motion by itself, once, before any view is simulated (METHOD 1, 2)."""
+
+    body: Literal["recorded", "normal"] = Field(
+        default="recorded",
+        description="the skeleton as recorded, or brought to 15 joints and a path of normal place, size and facing; "
+        "then only frames and persons below count",
+    )
+    layout: str | None = Field(
+        default=None, description="layout that motions are converted to; none keeps theirs"
+    )
+    rate: float | None = Field(default=None, gt=0, description="frames a second to resample to, where known")
+    frames: int | None = Field(default=None, ge=1, description="frames to resample every motion to")
+    gaps: int = Field(default=5, ge=0, description="longest gap of missing frames that is filled")
+    missing: Literal["masked", "zero"] = Field(
+        default="masked",
+        description="a missing joint is left out, or taken at the recording's origin as some published work does",
+    )
+    persons: int = Field(default=2, ge=1, description="persons kept, the liveliest first")
+    centre: Literal["torso", "start", "none"] = Field(
+        default="torso",
+        description="origin: the torso in every frame, the root in the first frame, or as recorded",
+    )
+    size: Literal["none", "bones"] = Field(
+        default="none", description="unit: as recorded, or by bone lengths"
+    )
+    facing: Literal["none", "frame", "clip"] = Field(
+        default="none", description="what is turned to face the camera"
+    )
+
+
+class InputConfig(Config):
+    """What an encoder sees of a motion (METHOD 2, 3): scale, streams, blocks."""
+
+    prepare: PrepareConfig = PrepareConfig()
+    scale: Scale | Literal["none"] = Field(
+        default="axis", description="to [-1, 1] by axis (the paper's), by the whole body, or not at all"
+    )
+    streams: tuple[Stream, ...] = Field(
+        default=("joints",), min_length=1, description="what is told of every joint"
+    )
+    gains: tuple[float, ...] = Field(default=(), description="factor of each stream; none: 1")
+    block: int = Field(default=8, ge=1, description="frames in a block (M)")
+    stride: float = Field(default=0.6, gt=0, description="stride as a share of a block (p)")
+    block_facing: bool = Field(default=False, description="turn every block by itself to face the camera")
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(**values)
+        if self.gains and len(self.gains) != len(self.streams):
+            raise ConfigError(
+                f"gains: one for each of the {len(self.streams)} streams, got {len(self.gains)}; or leave them out"
+            )
+
+    @property
+    def channels(self) -> int:
+        """Numbers a joint and frame."""
+        return 3 * len(self.streams)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prepared motions, padded to the longest: what ``FewShotModel.features`` takes.
+
+    Missing joints, absent persons and padding hold 0. ``beside`` are the same clips as the further branches
+    of a fused model want them.
+    """
+
+    joints: Float[Tensor, "clip person frame joint 3"]
+    valid: Bool[Tensor, "clip person frame joint"]
+    frames: Int[Tensor, " clip"]
+    layout: Layout
+    beside: "tuple[Batch, ...]" = ()
+
+    def __len__(self) -> int:
+        return self.joints.shape[0]
+
+    @property
+    def people(self) -> Bool[Tensor, "clip person"]:
+        """Who is there at all."""
+        return self.valid.any(-1).any(-1)
+
+    def __getitem__(self, index: slice | Tensor) -> "Batch":
+        beside = tuple(batch[index] for batch in self.beside)
+        return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, beside)
+
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
+        """The batch on another device, its joints in another dtype."""
+        return replace(
+            self,
+            joints=self.joints.to(device=device, dtype=dtype),
+            valid=self.valid.to(device),
+            frames=self.frames.to(device),
+            beside=tuple(batch.to(device, dtype) for batch in self.beside),
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One motion as a model wants it."""
+
+    joints: Float[Tensor, "frame person joint 3"]
+    valid: Bool[Tensor, "frame person joint"]
+    layout: Layout
+
+
+def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> Prepared:
+    """One motion as ``config`` wants it: layout, persons, gaps, frames, origin, size, facing."""
+    if config.body == "normal":
+        return _normal(motion, config, dtype)
+    if config.layout is not None:
+        motion = convert(motion, named_layout(config.layout))
+    if motion.persons > config.persons:
+        motion = motion.most_moving(config.persons)
+    valid = motion.valid
+    if config.missing == "zero":
+        valid = valid.any(-1).any(0)[None, :, None].expand_as(valid)
+    joints, valid = fill_gaps(motion.joints.to(dtype), valid, config.gaps)
+    if config.rate is not None and motion.rate is not None:
+        joints, valid = between(joints, valid, at_rate(len(joints), motion.rate, config.rate))
+    if config.frames is not None:
+        joints, valid = between(joints, valid, evenly(len(joints), config.frames))
+    bodies, seen = joints.transpose(0, 1), valid.transpose(0, 1)
+    bodies = _centred(bodies, seen, motion, config)
+    if config.size == "bones":
+        bodies = by_bones(bodies, motion.layout, seen)
+    if config.facing != "none":
+        bodies = face(bodies, motion.layout, config.facing, seen)
+    return Prepared(bodies.transpose(0, 1), valid, motion.layout)
+
+
+def _normal(motion: Motion, config: PrepareConfig, dtype: torch.dtype) -> Prepared:
+    if motion.persons > config.persons:
+        motion = motion.most_moving(config.persons)
+    joints, valid = normal_body(motion, config.frames or NORMAL_FRAMES, dtype)
+    return Prepared(joints, valid, BODY)
+
+
+def named_layout(name: str) -> Layout:
+    """A layout of the table, by its name."""
+    if name not in LAYOUTS:
+        raise ConfigError(f"no layout {name!r}; the known ones are {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]
+
+
+def _centred(bodies: Tensor, seen: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
+    if config.centre == "torso":
+        return centre(bodies, motion.layout, seen)
+    if config.centre == "none":
+        return bodies
+    root = seen[..., motion.layout.root]
+    if not bool(root.any()):
+        raise DataError(
+            f"{motion.name or 'a motion'}: its root is never seen; centre it on the torso instead"
+        )
+    person = int(root.any(1).int().argmax())
+    first = bodies[person, int(root[person].int().argmax()), motion.layout.root]
+    return torch.where(seen[..., None], bodies - first, 0.0)
+
+
+def _padded(clips: Sequence[Prepared]) -> Batch:
+    layout = clips[0].layout
+    others = {clip.layout.name for clip in clips if clip.layout != layout}
+    if others:
+        raise DataError(
+            f"motions of one batch need one layout, got {layout.name} and {', '.join(sorted(others))}; "
+            "set inputs.prepare.layout, such as 'core15', to convert them"
+        )
+    persons = max(clip.joints.shape[1] for clip in clips)
+    absent = [persons - clip.joints.shape[1] for clip in clips]
+    joints = [pad(clip.joints, (0, 0, 0, 0, 0, n)) for clip, n in zip(clips, absent, strict=True)]
+    valid = [pad(clip.valid, (0, 0, 0, n)) for clip, n in zip(clips, absent, strict=True)]
+    frames = torch.tensor([len(clip.joints) for clip in clips])
+    padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
+    mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
+    return Batch(padded, mask, frames, layout)
+
+
+class Store:
+    """Motions, each prepared when it is first asked for and then kept; ``store[indices]`` is a batch.
+
+    At most ``limit`` bytes are kept; what does not fit is prepared anew. ``beside`` are the stores of further
+    branches of a fused model.
+    """
+
+    def __init__(
+        self,
+        motions: Sequence[Motion],
+        config: PrepareConfig,
+        *,
+        dtype: torch.dtype = torch.float32,
+        limit: int = 4 * 2**30,
+    ) -> None:
+        self._motions, self.config, self._dtype, self._room = motions, config, dtype, limit
+        self._kept: dict[int, Prepared] = {}
+        self.beside: Sequence[Store] = ()
+
+    def __len__(self) -> int:
+        return len(self._motions)
+
+    def clip(self, index: int) -> Prepared:
+        """One motion, prepared."""
+        if index in self._kept:
+            return self._kept[index]
+        clip = prepare(self._motions[index], self.config, self._dtype)
+        size = clip.joints.nbytes + clip.valid.nbytes
+        if size <= self._room:
+            self._room -= size
+            self._kept[index] = clip
+        return clip
+
+    def __getitem__(self, indices: Int[Tensor, " clip"] | Sequence[int]) -> Batch:
+        chosen = indices.tolist() if isinstance(indices, Tensor) else indices
+        if not len(chosen):
+            raise DataError("no motion to put into a batch; give one or more")
+        batch = _padded([self.clip(int(index)) for index in chosen])
+        # branches that prepare alike share one batch
+        beside = tuple(batch if store is self else store[chosen] for store in self.beside)
+        return replace(batch, beside=beside)
+
+
+def arrange(
+    batch: Batch, config: InputConfig, views: Views | None
+) -> tuple[Float[Tensor, "clip person *views block length joint channel"], Int[Tensor, " clip"]]:
+    """Blocks of a batch from every view, and how many of them each clip has (METHOD 2 to 4).
+
+    Views come before scaling, as a recording made from there would have been scaled.
+    """
+    joints, valid = batch.joints, batch.valid
+    axes = 0
+    if views is not None:
+        axes = -joints.ndim + (joints := views(joints)).ndim
+        valid = valid[(slice(None),) * 2 + (None,) * axes]
+    if config.scale != "none":
+        joints = scale(joints, config.scale, batch.layout, valid)
+    counts = block_counts(batch.frames, config.block, stride_of(config.block, config.stride))
+    if config.block_facing:
+        joints, valid = (_blocks(x, batch, config) for x in (joints, valid[..., None]))
+        valid = valid[..., 0]
+        joints = face(joints, batch.layout, "block", valid)
+        return _streams(joints, valid, batch.layout, config), counts
+    return _blocks(_streams(joints, valid, batch.layout, config), batch, config), counts
+
+
+def _blocks(x: Tensor, batch: Batch, config: InputConfig) -> Tensor:
+    even = bool((batch.frames == x.shape[-3]).all())
+    return blocks(x, config.block, config.stride, None if even else batch.frames)
+
+
+def _streams(joints: Tensor, valid: Tensor, layout: Layout, config: InputConfig) -> Tensor:
+    seen = streams(joints, layout, config.streams, valid)
+    if not config.gains:
+        return seen
+    return seen * seen.new_tensor(config.gains).repeat_interleave(3)

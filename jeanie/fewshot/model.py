@@ -1,0 +1,296 @@
+"""FewShotModel: views, encoder and alignment as one measure of how far two motions are apart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from jeanie.align import Alignment, distances, trace
+from jeanie.align.cost import base_distance, squared_distances
+from jeanie.encoders import BlockEncoder
+from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.fewshot.config import RAW, ModelConfig
+from jeanie.fewshot.features import Features
+from jeanie.fewshot.inputs import Batch, Store, arrange, named_layout
+from jeanie.fewshot.saving import read_model, write_model
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+from jeanie.skeleton.normal import BODY
+from jeanie.views import EulerSimple
+
+__all__ = ["FewShotModel", "classify"]
+
+Side = Literal["query", "support"]
+
+_CHUNK = 2**23  # numbers that an encoder is given at once where no gradient is kept
+_MOMENTUM = 0.05
+
+SHIPPED = Path(__file__).parent.parent / "models" / "default"
+
+
+class FewShotModel(nn.Module):
+    """Distance of queries to supports: simulated views, block features, alignment (paper, Sec. 3).
+
+    A query is seen from every view, a support as recorded (with ``views.sides`` "both" from every view as
+    well). Models ``beside`` this one are added: d = sum over models of weight * d_model / unit.
+
+    >>> model = FewShotModel.raw()
+    >>> from jeanie.datasets import open_dataset
+    >>> clips = open_dataset("synthetic").motions[:3]
+    >>> model.distances(clips, clips).argmin(1).tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(self, config: ModelConfig, layout: Layout | None = None) -> None:
+        super().__init__()
+        self.config = config
+        _check(config)
+        prepare = config.inputs.prepare
+        if prepare.body == "normal":
+            layout = BODY
+        elif prepare.layout is not None:
+            layout = named_layout(prepare.layout)
+        self.layout = layout
+        self.views = config.views.build()
+        inputs = config.inputs
+        self.encoder = BlockEncoder(
+            self.layout, block=inputs.block, channels=inputs.channels, config=config.encoder
+        )
+        self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
+        self.beside = nn.ModuleList(FewShotModel(part, layout) for part in config.beside)
+
+    @classmethod
+    def raw(cls, config: ModelConfig | None = None) -> "FewShotModel":
+        """A model without learning for any layout: blocks of coordinates are the features."""
+        return cls(RAW if config is None else config)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights, and so of features and distances."""
+        return next((weight.dtype for weight in self.parameters()), torch.float32)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.get_buffer("cost_scale").device
+
+    def _parts(self) -> "list[FewShotModel]":
+        return [part for part in self.beside if isinstance(part, FewShotModel)]
+
+    def store(self, motions: Sequence[Motion], *, limit: int = 4 * 2**30) -> Store:
+        """Prepared clips that are kept, at most ``limit`` bytes of them, for work on a data set.
+
+        They are prepared in the model's dtype: a float64 model sees float64 from the recording on.
+        """
+        own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit)
+        parts = [part.store(motions, limit=limit) for part in self._parts()]
+        own.beside = [own if part.config == own.config and not part.beside else part for part in parts]
+        return own
+
+    def collate(self, motions: Sequence[Motion]) -> Batch:
+        """Motions prepared and padded to one batch."""
+        return self.store(motions)[range(len(motions))]
+
+    def features(self, batch: Batch, side: Side = "query") -> Features:
+        """Block features of every clip, for a query from every simulated view.
+
+        Several persons are encoded one by one and averaged. Without gradients, clips go through in chunks.
+        """
+        batch = batch.to(self.device, self.dtype)
+        seen = side == "query" or self.config.views.sides == "both"
+        views = self.views if seen else None
+        whole = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.parameters())
+        step = len(batch) if whole else max(1, _CHUNK // self._numbers(batch, views is not None))
+        own = Features.cat([self._encode(batch[i : i + step], views) for i in range(0, len(batch), step)])
+        beside = tuple(
+            part.features(one, side) for part, one in zip(self._parts(), batch.beside, strict=True)
+        )
+        return replace(own, beside=beside)
+
+    def _numbers(self, batch: Batch, viewed: bool) -> int:
+        overlap = max(1.0, 1 / self.config.inputs.stride) * len(self.config.inputs.streams)
+        views = torch.Size(self.views.shape).numel() if viewed and self.views is not None else 1
+        return int(batch.joints[0].numel() * overlap * views)
+
+    def _encode(self, batch: Batch, views: Any) -> Features:
+        blocks, counts = arrange(batch, self.config.inputs, views)
+        encoded: Tensor = self.encoder(blocks)
+        counts = self.encoder.counts(counts)
+        there = batch.people
+        if self.config.align.persons == "matched":
+            first = there.int().argmax(1)
+            one = encoded[torch.arange(len(first), device=first.device), first].movedim(-2, 1)
+            two = encoded[:, -1].movedim(-2, 1)
+            return Features(one, counts, second=two, paired=there.sum(1) == 2)
+        share = there.to(encoded.dtype)
+        share = share / share.sum(1, keepdim=True).clamp_min(1)
+        return Features(torch.einsum("np,np...->n...", share, encoded).movedim(-2, 1), counts)
+
+    def compare(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
+        """Distance of every query to every support; differentiable."""
+        config = self.config
+        own = self._matched(query, support) if query.second is not None else self._compare(query, support)
+        if not self.beside and config.weight == config.unit == 1:
+            return own
+        total = own * (config.weight / config.unit)
+        for part, left, right in zip(self._parts(), query.beside, support.beside, strict=True):
+            total = total + part.compare(left, right)
+        return total
+
+    def _matched(self, query: Features, support: Features) -> Tensor:
+        """Two persons against two: the better of both ways to pair them. One against two: the nearer of the two."""
+        assert query.paired is not None
+        assert support.paired is not None
+        (q0, q1), (s0, s1) = query.persons, support.persons
+        rows, columns = query.paired.nonzero()[:, 0], support.paired.nonzero()[:, 0]
+        table = self._compare(q0, s0)
+        if not len(rows) and not len(columns):
+            return table
+        best = table
+        if len(rows):
+            best = best.index_copy(0, rows, torch.minimum(best[rows], self._compare(q1[rows], s0)))
+        if len(columns):
+            other = torch.minimum(best[:, columns], self._compare(q0, s1[columns]))
+            best = best.index_copy(1, columns, other)
+        if len(rows) and len(columns):
+            straight = table[rows][:, columns] + self._compare(q1[rows], s1[columns])
+            crossed = self._compare(q0[rows], s1[columns]) + self._compare(q1[rows], s0[columns])
+            both = best[rows].index_copy(1, columns, torch.minimum(straight, crossed) / 2)
+            best = best.index_copy(0, rows, both)
+        return best
+
+    def _compare(self, query: Features, support: Features) -> Tensor:
+        config = self.config.align
+        if config.method == "pool":
+            return self._pooled(query, support)
+        gamma = self._gamma(query, support)
+        if not isinstance(self.views, EulerSimple):
+            return self._aligned(query, support, gamma)
+        rows = [
+            self._aligned(Features(query.values[:, :, row], query.counts), support, gamma)
+            for row in (self.views.azimuth_rows, self.views.altitude_rows)
+        ]
+        if gamma == 0:
+            return torch.minimum(*rows)
+        return -gamma * torch.logsumexp(torch.stack(rows) / -gamma, 0)
+
+    def _aligned(self, query: Features, support: Features, gamma: float) -> Tensor:
+        config = self.config.align
+        view_gamma = config.view_gamma
+        if view_gamma is not None and config.relative:
+            view_gamma = view_gamma * self.get_buffer("cost_scale").item()
+        return distances(
+            query.values, support.values,
+            metric=config.metric, sigma=config.sigma, gamma=gamma, shift=config.shift,
+            query_lengths=query.counts, support_lengths=support.counts,
+            normalise=config.normalise, band=config.band, plan=config.plan,
+            matching=config.method, view_gamma=view_gamma,
+        )  # fmt: skip
+
+    def _pooled(self, query: Features, support: Features) -> Tensor:
+        """Base distance of the mean features over blocks and views: no alignment."""
+        left, right = query.mean(), support.mean()
+        squared = squared_distances(left[None], right[None])[0]
+        return base_distance(squared, self.config.align.metric, self.config.align.sigma)
+
+    def _gamma(self, query: Features, support: Features) -> float:
+        """gamma, times the running mean of the base distance where it is relative (measured in training)."""
+        config = self.config.align
+        if not config.relative or config.gamma == 0:
+            return config.gamma
+        scale = self.get_buffer("cost_scale")
+        if self.training or not bool(scale > 0):
+            now = self._mean_cost(query, support)
+            blend = torch.where(scale > 0, scale + _MOMENTUM * (now - scale), now)
+            scale.copy_(blend)
+        return config.gamma * max(scale.item(), 1e-12)
+
+    @torch.no_grad()
+    def _mean_cost(self, query: Features, support: Features) -> Tensor:
+        """The base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y."""
+        x, y = (part.inside().double() for part in (query, support))
+        squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
+        return base_distance(squared.clamp_min(0), self.config.align.metric, self.config.align.sigma)
+
+    def forward(self, query: Batch, support: Batch) -> Float[Tensor, "query support"]:
+        """Distance of every query to every support."""
+        return self.compare(self.features(query, "query"), self.features(support, "support"))
+
+    @torch.no_grad()
+    def distances(
+        self, queries: Sequence[Motion], supports: Sequence[Motion]
+    ) -> Float[Tensor, "query support"]:
+        """Distance of every query motion to every support motion, without gradients, in evaluation mode."""
+        training = self.training
+        self.eval()
+        try:
+            return self.forward(self.collate(queries), self.collate(supports))
+        finally:
+            self.train(training)
+
+    @torch.no_grad()
+    def trace(self, query: Motion, support: Motion) -> Alignment:
+        """How two motions were aligned: the best path through time and views, its cost a step, the plan."""
+        config = self.config.align
+        left = self.features(self.collate([query]), "query").values
+        right = self.features(self.collate([support]), "support").values
+        blocks = squared_distances(left.reshape(1, -1, left.shape[-1]), right.reshape(1, -1, right.shape[-1]))
+        cost = base_distance(blocks, config.metric, config.sigma)
+        cost = cost.view(1, *left.shape[1:-1], *right.shape[1:-1])
+        cost = cost.movedim(left.dim() - 1, 2)  # [1, t, s, *query views, *support views]
+        shift = config.shift if config.method == "jeanie" else max(cost.shape[3:], default=0)
+        gamma = self._gamma(
+            Features(left, torch.tensor([left.shape[1]])), Features(right, torch.tensor([right.shape[1]]))
+        )
+        return trace(cost, gamma=gamma, shift=shift, band=config.band)[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model into the folder ``path``: weights as safetensors, configuration as JSON."""
+        write_model(Path(path), self.config.model_dump(mode="json"), self.layout, self.state_dict())
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> "FewShotModel":
+        """The model in a folder that ``save`` wrote, in evaluation mode; without one, the model that is shipped."""
+        path = SHIPPED if path is None else path
+        config, layout, weights = read_model(Path(path))
+        try:
+            model = cls(ModelConfig(**config), layout)
+            model.load_state_dict(weights)
+        except (JeanieError, RuntimeError, TypeError) as error:
+            raise DataError(f"{path}: not a model of this version: {error}") from None
+        dtypes = {tensor.dtype for name, tensor in weights.items() if not name.endswith("cost_scale")}
+        return model.to(dtypes.pop() if len(dtypes) == 1 else None).eval()
+
+
+def _check(config: ModelConfig) -> None:
+    """What no single part of the configuration can see."""
+    prepare, views = config.inputs.prepare, config.views
+    if views.kind == "camera" and (prepare.size != "none" or prepare.body != "recorded"):
+        raise ConfigError("simulated cameras need joints in metres: set inputs.prepare.size to 'none'")
+    if views.kind == "euler-simple" and views.sides == "both":
+        raise ConfigError("views 'euler-simple' are for the query only: set views.sides to 'query'")
+    if config.encoder.kind == "temporal" and prepare.frames is None and prepare.body == "recorded":
+        raise ConfigError("a temporal encoder needs motions of one length: set inputs.prepare.frames")
+    if config.align.persons == "matched" and prepare.persons > 2:
+        raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
+
+
+def classify(
+    distances: Float[Tensor, "query support"],
+    support_labels: Int[Tensor, " support"],
+    way: int,
+    rule: Literal["nearest", "mean"] = "nearest",
+) -> Int[Tensor, " query"]:
+    """Class of every query: that of its nearest support, or the smallest mean over a class's supports."""
+    if rule == "nearest":
+        return support_labels.to(distances.device)[distances.argmin(1)]
+    if rule != "mean":
+        raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
+    member = torch.nn.functional.one_hot(support_labels.to(distances.device), way).to(distances.dtype)
+    if bool((member.sum(0) == 0).any()):
+        raise ShapeError(f"every one of the {way} classes needs a support for the rule 'mean'")
+    return (distances @ member / member.sum(0)).argmin(1)
