@@ -1,0 +1,339 @@
+"""How fast training is: one episode, beside the same episode computed the way the authors' code does it.
+
+10-way 1-shot on MSRAction3D ($JEANIE_DATA), 5 x 5 views, the encoder of the paper's small preset, blocks of 8
+frames, the paper's loss, SGD: forward, backward and the new weights, on one thread, in CPU seconds. The plain side is
+torch as well and has the same weights: it loops over clips, views and blocks to encode, and over pairs, blocks and
+views to align, one small tensor at a time; autograd does the rest. A second plain side takes all views of a cell at
+once. Neither is compiled. All sides must give the same distances and gradients before anything is timed. Writes
+benchmarks/results/train.json.
+"""
+
+import argparse
+import functools
+import itertools
+import json
+import math
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jeanie.align import instruction_set
+from jeanie.encoders import PRESETS
+from jeanie.experiments.augment import AugmentConfig
+from jeanie.experiments.distributed import World
+from jeanie.experiments.learner import Learner
+from jeanie.experiments.protocols import protocol
+from jeanie.experiments.settings import TrainConfig
+from jeanie.fewshot.config import ModelConfig, ViewConfig
+from jeanie.fewshot.episodes import Episode
+from jeanie.fewshot.inputs import Store, arrange
+from jeanie.fewshot.losses import LossConfig
+from jeanie.fewshot.model import FewShotModel
+
+ROOT = Path(__file__).resolve().parent.parent
+# dropout is off on both sides, so that their gradients can be compared; sigma is such that distances are not saturated
+MODEL = ModelConfig(
+    views=ViewConfig(kind="euler", azimuth=30, altitude=30, step=15),
+    encoder=PRESETS["small"].but(dropout=0.0),
+).but({"align.sigma": 10.0})
+TRAIN = TrainConfig(
+    episodes=1000, batch=1, queries=1, mirror=False, augment=AugmentConfig(),
+    loss=LossConfig(kind="similarity"), optimiser="sgd", rate=1e-6, schedule="constant", weight_decay=1e-6, clip=None,
+)  # fmt: skip
+WAY = 10
+Alignment = Callable[[Tensor, float, int], Tensor]
+
+
+# --- the plain side: nothing of ours but the encoder's weights ---
+
+
+def turned(joints: Tensor, azimuth: float, altitude: float) -> Tensor:
+    """A clip [frame, joint, 3] seen from one view."""
+    a, b = math.radians(azimuth), math.radians(altitude)
+    about_y = torch.tensor([[math.cos(a), 0, -math.sin(a)], [0, 1, 0], [math.sin(a), 0, math.cos(a)]])
+    about_x = torch.tensor([[1, 0, 0], [0, math.cos(b), math.sin(b)], [0, -math.sin(b), math.cos(b)]])
+    return joints @ (about_x @ about_y).T
+
+
+def plain_blocks(joints: Tensor, length: int = 8, stride: int = 5) -> list[Tensor]:
+    """Scaled blocks of a clip, one by one."""
+    largest = joints.abs().amax((0, 1))
+    joints = joints / torch.where(largest > 0, largest, 1.0)
+    starts = list(range(0, max(1, len(joints) - length + 1), stride))
+    if starts[-1] + length < len(joints):
+        starts.append(len(joints) - length)
+    short = [joints[-1:]] * max(0, length - len(joints))
+    joints = torch.cat([joints, *short])
+    return [joints[start : start + length] for start in starts]
+
+
+def plain_features(
+    encoder: Callable[[Tensor], Tensor], joints: Tensor, angles: list[float]
+) -> list[list[Tensor]]:
+    """Features by view and block: the encoder is called for one block at a time."""
+    views = []
+    for azimuth in angles:
+        for altitude in angles:
+            blocks = plain_blocks(turned(joints, azimuth, altitude))
+            views.append([encoder(block[None])[0] for block in blocks])
+    return views
+
+
+def plain_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
+    """JEANIE with shift 1 on one pair's cost [view, t, s], cell by cell; ``size`` is the width of the view grid."""
+    grid = list(itertools.product(range(size), repeat=2))
+    near = [[i for i, (c, d) in enumerate(grid) if abs(a - c) <= 1 and abs(b - d) <= 1] for a, b in grid]
+    cells = cost.unbind()
+    cells = [[row.unbind() for row in view.unbind()] for view in cells]
+    table: dict[tuple[int, int, int], Tensor] = {}
+    for t in range(cost.shape[1]):
+        for s in range(cost.shape[2]):
+            steps = [(i, j) for i, j in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i >= 0 and j >= 0]
+            for v in range(len(grid)):
+                here = cells[v][t][s]
+                if steps:
+                    before = torch.stack([table[w, i, j] for i, j in steps for w in near[v]])
+                    here = here - gamma * torch.logsumexp(before / -gamma, 0)
+                table[v, t, s] = here
+    ends = torch.stack([table[v, cost.shape[1] - 1, cost.shape[2] - 1] for v in range(len(grid))])
+    return -gamma * torch.logsumexp(ends / -gamma, 0)
+
+
+def windowed_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
+    """The same with all views of a cell at once, as one would write it with a little thought."""
+    grid = cost.reshape(size, size, *cost.shape[1:])
+    turns = list(itertools.product(range(3), repeat=2))
+
+    def window(r: Tensor) -> list[Tensor]:
+        padded = torch.nn.functional.pad(r, [1, 1, 1, 1], value=math.inf)
+        return [padded[a : a + size, b : b + size] for a, b in turns]
+
+    table: dict[tuple[int, int], Tensor] = {}
+    for t in range(grid.shape[2]):
+        for s in range(grid.shape[3]):
+            before = [window(table[i]) for i in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i in table]
+            here = grid[:, :, t, s]
+            if before:
+                here = here - gamma * torch.logsumexp(torch.stack(list(itertools.chain(*before))) / -gamma, 0)
+            table[t, s] = here
+    return -gamma * torch.logsumexp(here.flatten() / -gamma, 0)
+
+
+def plain_distances(
+    encoder: Callable[[Tensor], Tensor],
+    queries: list[Tensor],
+    supports: list[Tensor],
+    model: ModelConfig,
+    align: Alignment,
+) -> Tensor:
+    """Distances [query, support] of prepared clips [frame, joint, 3]."""
+    angles = [-30.0, -15.0, 0.0, 15.0, 30.0]
+    seen = [plain_features(encoder, clip, angles) for clip in queries]
+    recorded = [plain_features(encoder, clip, [0.0])[0] for clip in supports]
+    rows = []
+    for views in seen:
+        row = []
+        for support in recorded:
+            cost = torch.stack([
+                torch.stack([torch.stack([(x - y).square().sum() for y in support]) for x in blocks])
+                for blocks in views
+            ])  # fmt: skip
+            cost = 2 - 2 * torch.exp(cost / (-2 * model.align.sigma**2))
+            row.append(align(cost, model.align.gamma, len(angles)))
+        rows.append(torch.stack(row))
+    return torch.stack(rows)
+
+
+def plain_loss(distances: Tensor, episode: Episode) -> Tensor:
+    """The paper's loss with beta 1."""
+    same = episode.query_labels[:, None] == episode.support_labels
+    near, far = distances[same], distances[~same]
+    target = far.detach().topk(distances.shape[1]).values.mean()
+    return (near.mean() - near.detach().min()) ** 2 + (far.mean() - target) ** 2
+
+
+def clips_of(store: Store, episode: Episode) -> tuple[list[Tensor], list[Tensor]]:
+    """Prepared queries and supports, each clip [frame, joint, 3]."""
+    queries, supports = (
+        [store[[int(clip)]].joints[0, 0] for clip in clips] for clips in (episode.query, episode.support)
+    )
+    return queries, supports
+
+
+def plain_step(model: FewShotModel, store: Store, episode: Episode, align: Alignment) -> Tensor:
+    """One training episode; returns its distances."""
+    queries, supports = clips_of(store, episode)
+    assert model.encoder is not None
+    optimiser = torch.optim.SGD(model.parameters(), lr=TRAIN.rate, weight_decay=TRAIN.weight_decay)
+    optimiser.zero_grad()
+    distances = plain_distances(model.encoder, queries, supports, model.config, align)
+    plain_loss(distances, episode).backward()
+    optimiser.step()
+    return distances.detach()
+
+
+PLAIN: dict[str, Alignment] = {
+    "plain torch": plain_alignment,
+    "plain torch, views at once": windowed_alignment,
+}
+
+
+# --- measuring ---
+
+
+def seconds(step: Callable[[], object]) -> float:
+    """CPU seconds of this process."""
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+class Task:
+    """The data, and a learner for so many queries a class."""
+
+    def __init__(self) -> None:
+        self.protocol = protocol("msraction3d-splits")
+        self.data = self.protocol.open()
+        self.split = self.protocol.splits(self.data, validation=0)[0]
+        self.store: Store | None = None
+
+    def learner(self, queries: int = 1) -> Learner:
+        torch.manual_seed(0)
+        model = FewShotModel(MODEL, self.data.layout)
+        self.store = model.store(self.data.motions) if self.store is None else self.store
+        episodes = self.split.training(self.data, way=WAY, queries=queries, count=TRAIN.episodes, seed=0)
+        for number in range(50):  # all clips are read and prepared before anything is timed
+            self.store[episodes[number].query], self.store[episodes[number].support]
+        return Learner(model, TRAIN, episodes, self.store, World())
+
+
+def check_same(learner: Learner, align: Alignment) -> dict[str, float]:
+    """Distances and gradients of both sides on one episode; raises where they differ by more than rounding."""
+    model, store, episode = learner.model, learner.store, learner.episodes[0]
+    model.train()
+    learner.optimiser.zero_grad()
+    ours = model(store[episode.query], store[episode.support])
+    plain_loss(ours, episode).backward()
+    gradients = [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
+    model.zero_grad()
+    assert model.encoder is not None
+    theirs = plain_distances(model.encoder, *clips_of(store, episode), MODEL, align)
+    plain_loss(theirs, episode).backward()
+    others = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    value = ((ours - theirs).abs().max() / theirs.abs().max()).item()
+    whole = torch.cat([one.flatten() for one in others])
+    slope = ((torch.cat([one.flatten() for one in gradients]) - whole).norm() / whole.norm()).item()
+    if not (value < 1e-4 and slope < 1e-2):
+        raise SystemExit(f"the two sides disagree: distances by {value:.2g}, gradients by {slope:.2g}")
+    return {"relative difference of distances": value, "relative difference of gradients": slope}
+
+
+def where(learner: Learner, rounds: int = 9) -> dict[str, float]:
+    """Milliseconds of the parts of one step."""
+    model, store = learner.model, learner.store
+    model.train()
+    found: dict[str, list[float]] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        start = time.process_time()
+        result = work()
+        found.setdefault(name, []).append(1e3 * (time.process_time() - start))
+        return result
+
+    for number in range(rounds):
+        episode = learner.episodes[number]
+        query, support = timed("batches", lambda e=episode: (store[e.query], store[e.support]))
+        blocks, _ = timed("views and blocks", lambda q=query: arrange(q, MODEL.inputs, model.views))
+        left = timed("encoder, queries (with views and blocks)", lambda q=query: model.features(q, "query"))
+        right = timed("encoder, supports", lambda s=support: model.features(s, "support"))
+        distances = timed("alignment", lambda x=left, y=right: model.compare(x, y))
+        loss = plain_loss(distances, episode)
+        ends = timed(
+            "backward, alignment",
+            lambda z=loss, x=left, y=right: torch.autograd.grad(z, (x.values, y.values)),
+        )
+        timed(
+            "backward, encoder",
+            lambda x=left, y=right, g=ends: torch.autograd.backward((x.values, y.values), g),
+        )
+        timed("optimiser", learner.optimiser.step)
+        del blocks
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def against_pairs(task: Task, rounds: int = 7) -> dict[str, dict[str, float]]:
+    """Milliseconds an episode for 1, 2, 4 and 8 queries a class, in turns."""
+    learners = {queries: task.learner(queries) for queries in (1, 2, 4, 8)}
+    times: dict[int, list[float]] = {queries: [] for queries in learners}
+    for number in range(rounds + 1):
+        for queries, learner in learners.items():
+            spent = seconds(lambda one=learner, k=number: one.step(k))
+            if number:
+                times[queries].append(1e3 * spent)
+    rows = {}
+    for queries, values in times.items():
+        pairs, ms = queries * WAY * WAY, statistics.median(values)
+        rows[str(pairs)] = {"ms": ms, "us a pair": 1e3 * ms / pairs}
+    return rows
+
+
+def commit() -> str:
+    shown = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    return shown.stdout.strip()
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    task = Task()
+    learner = task.learner()
+    result: dict[str, Any] = {
+        "machine": platform.processor() or platform.machine(), "instruction_set": instruction_set(),
+        "torch": torch.__version__, "python": platform.python_version(), "commit": commit(), "threads": 1,
+        "dtype": "float32", "seed": 0, "task": "MSRAction3D, 10-way 1-shot, 1 query a class, 5x5 views, small preset",
+    }  # fmt: skip
+    result["agreement"] = {name: check_same(learner, align) for name, align in PLAIN.items()}
+    episodes = learner.episodes
+    result["blocks of the first queries"] = learner.model.features(
+        learner.store[episodes[0].query]
+    ).counts.tolist()
+    learner.step(0)
+    times: dict[str, list[float]] = {name: [] for name in ("jeanie", *PLAIN)}
+    for turn in range(rounds):
+        times["jeanie"] += [
+            seconds(lambda k=number: learner.step(k)) for number in range(5 * turn, 5 * turn + 5)
+        ]
+        for name, align in PLAIN.items():
+            step = functools.partial(plain_step, learner.model, learner.store, episodes[5 * turn], align)
+            times[name].append(seconds(step))
+        print(
+            f"round {turn + 1}: " + ", ".join(f"{name} {1e3 * x[-1]:.0f} ms" for name, x in times.items()),
+            flush=True,
+        )
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    result["CPU ms an episode"] = {name: 1e3 * value for name, value in medians.items()}
+    result["times slower than jeanie"] = {name: medians[name] / medians["jeanie"] for name in PLAIN}
+    result["episodes a CPU second"] = 1 / medians["jeanie"]
+    result["where the time goes, CPU ms"] = where(learner)
+    result["cost against pairs"] = against_pairs(task)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=2, help="episodes of the plain side")
+    result = measure(parser.parse_args().rounds)
+    path = ROOT / "benchmarks/results/train.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

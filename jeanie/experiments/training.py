@@ -1,0 +1,319 @@
+"""Training: a model, split by split of a protocol, from its first episode or from where it was stopped."""
+
+import copy
+import hashlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+import torch
+
+from jeanie.datasets import Dataset
+from jeanie.errors import ConfigError
+from jeanie.experiments.augment import Mirrored, mirrored_split
+from jeanie.experiments.checkpoints import State, read_checkpoint, restore, write_checkpoint
+from jeanie.experiments.distributed import World, joined
+from jeanie.experiments.fusion import Fusion
+from jeanie.experiments.learner import Learner, Step, check_learns
+from jeanie.experiments.predictions import predict
+from jeanie.experiments.protocols import Protocol
+from jeanie.experiments.protocols import protocol as protocol_of
+from jeanie.experiments.recipes import Recipe
+from jeanie.experiments.report import estimate
+from jeanie.experiments.runs import Metrics, Run, opened
+from jeanie.experiments.seeds import seeded
+from jeanie.experiments.settings import TrainConfig
+from jeanie.experiments.splits import Split
+from jeanie.experiments.statistics import Estimate
+from jeanie.fewshot.config import ModelConfig
+from jeanie.fewshot.episodes import Episode
+from jeanie.fewshot.inputs import Store
+from jeanie.fewshot.model import FewShotModel
+
+__all__ = ["Moment", "train"]
+
+_WEIGHTS = 0  # key of the draws of the first weights
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How training stands after a step, for whoever watches; accuracies in percent."""
+
+    split: str
+    number: int
+    splits: int
+    episode: int
+    episodes: int
+    loss: float
+    accuracy: float
+    validation: Estimate | None
+    best: tuple[float, float] | None
+
+
+Watcher = Callable[[Moment], Any]
+
+
+def train(
+    model: FewShotModel | ModelConfig,
+    protocol: Protocol | str,
+    *,
+    config: TrainConfig | None = None,
+    out: str | Path,
+    dataset: Dataset | None = None,
+    split: str | int | Split | Sequence[Split] | None = None,
+    train_classes: int | None = None,
+    validation: float | int | None = None,
+    resume: bool = False,
+    progress: Watcher | None = None,
+    device: str | None = None,
+) -> Run:
+    """Train a model on every split of a protocol, or on one, into the folder ``out``.
+
+    A ``FewShotModel`` is where each split starts from and stays as it is; a ``ModelConfig`` starts from drawn
+    weights. Validation classes, which a split holds out of its training classes, choose the weights that are
+    kept; with ``validation=0`` none is held out and the last weights are kept. Ctrl-C ends after the step at
+    hand with a checkpoint; ``resume`` goes on from there, to the same bits. In processes that ``torchrun``
+    started, each takes its share of the episodes.
+    """
+    config = TrainConfig() if config is None else config
+    chosen = protocol_of(protocol) if isinstance(protocol, str) else protocol
+    with joined(_device_of(model, device)) as world, _stoppable() as stopped:
+        dataset = chosen.open() if dataset is None else dataset
+        splits = _splits(chosen, dataset, split, train_classes, validation)
+        start = check_learns(_start(model, dataset, config, world))
+        pool: Dataset = Mirrored(dataset) if config.mirror else dataset
+        tasks = [_Task(one, _episodes(one, pool, config)) for one in splits]
+        run = opened(
+            Path(out),
+            protocol=chosen.name,
+            recipe=Recipe(model=start.config, train=config),
+            splits=splits,
+            start=_digest(model) if isinstance(model, FewShotModel) else None,
+            resume=resume,
+            world=world,
+        )
+        store = start.store(pool.motions)
+        for number, task in enumerate(tasks):
+            tell = _watching(progress, task.split, number, len(tasks))
+            _Training(run, task, start, store, world, stopped, tell).run_on()
+    return run
+
+
+@dataclass(frozen=True)
+class _Task:
+    split: Split
+    episodes: Sequence[Episode]
+
+
+def _device_of(model: FewShotModel | ModelConfig, device: str | None) -> str | None:
+    """The device that is asked for, or that of the model."""
+    return str(model.device) if device is None and isinstance(model, FewShotModel) else device
+
+
+def _start(
+    model: FewShotModel | ModelConfig, dataset: Dataset, config: TrainConfig, world: World
+) -> FewShotModel:
+    """The model that every split starts from."""
+    if isinstance(model, FewShotModel):
+        return copy.deepcopy(model).to(world.device)
+    with seeded(config.seed, _WEIGHTS):
+        return FewShotModel(model, dataset.layout).to(world.device)
+
+
+def _splits(
+    protocol: Protocol,
+    dataset: Dataset,
+    split: str | int | Split | Sequence[Split] | None,
+    train_classes: int | None,
+    validation: float | int | None,
+) -> Sequence[Split]:
+    """The splits to train on: all, one by name or number, or those that are given."""
+    if isinstance(split, Split):
+        return (split,)
+    if split is not None and not isinstance(split, str | int):
+        return split
+    part = None if validation is None else float(validation)
+    known = protocol.splits(dataset, train_classes=train_classes, validation=part)
+    if split is None:
+        return known
+    names = [one.name for one in known]
+    if isinstance(split, str) and split in names:
+        return (known[names.index(split)],)
+    if str(split).isdecimal() and int(split) < len(known):
+        return (known[int(split)],)
+    raise ConfigError(
+        f"{protocol.name} has no split {split!r}; they are 0 to {len(known) - 1}, or by name {', '.join(names)}"
+    )
+
+
+def _episodes(split: Split, pool: Dataset, config: TrainConfig) -> Sequence[Episode]:
+    source = mirrored_split(split) if config.mirror else split
+    return source.training(
+        pool,
+        way=config.way,
+        shot=config.shot,
+        queries=config.queries,
+        count=config.episodes,
+        seed=config.seed,
+    )
+
+
+def _digest(model: FewShotModel) -> str:
+    """A short name for the weights that training starts from."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or a request to terminate has come; a second one interrupts at once."""
+    raised: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if raised:
+            raise KeyboardInterrupt
+        raised.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(raised)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watching(
+    progress: Watcher | None, split: Split, number: int, count: int
+) -> Callable[[Step, State, int, Estimate | None], None]:
+    def tell(step: Step, state: State, episodes: int, found: Estimate | None) -> None:
+        if progress is not None:
+            progress(
+                Moment(
+                    split=split.name,
+                    number=number,
+                    splits=count,
+                    episode=state.episode,
+                    episodes=episodes,
+                    loss=step.loss,
+                    accuracy=100 * step.accuracy,
+                    validation=found,
+                    best=state.best,
+                )
+            )
+
+    return tell
+
+
+class _Training:
+    """One split from its checkpoint, or from the start, to its end."""
+
+    def __init__(
+        self,
+        run: Run,
+        task: _Task,
+        start: FewShotModel,
+        store: Store,
+        world: World,
+        stopped: Callable[[], bool],
+        tell: Callable[[Step, State, int, Estimate | None], None],
+    ) -> None:
+        self.run, self.split, self.world, self.stopped, self.tell = run, task.split, world, stopped, tell
+        self.config, self.store = run.recipe.train, store
+        self.fusion = None
+        model, own = copy.deepcopy(start), store
+        if len(start.beside) and self.config.fuse == "after":
+            self.fusion = Fusion(start, store, task.episodes, world)
+            model, own = self.fusion.branch, self.fusion.branch_store
+        self.learner = Learner(model, self.config, task.episodes, own, world)
+        self.folder = run.folder(task.split.name)
+        self.choosing = len(task.split.validation) > 0
+
+    def _model(self) -> FewShotModel:
+        """The model as it is to be used, with those beside it."""
+        model = self.learner.model
+        return model if self.fusion is None else self.fusion.joined(model)
+
+    def run_on(self) -> None:
+        """Train until all episodes are done, nothing gets better, or someone stops it."""
+        state = self._begin()
+        with Metrics(self.folder, state.episode, self.world) as metrics:
+            while state.finished is None:
+                before, began = state.episode, perf_counter()
+                step = self.learner.step(before // self.config.batch)
+                ended = step.episode >= self.config.episodes
+                state = replace(state, episode=step.episode, finished="all episodes" if ended else None)
+                found = None
+                if self.choosing and (ended or _passed(self.config.validate_every, before, step.episode)):
+                    model = self._model()
+                    found = self._validated(model)
+                    state = self._judged(state, found, model)
+                state = replace(state, seconds=state.seconds + perf_counter() - began)
+                if self.world.first:
+                    metrics.write(_line(step, state, found))
+                stopped = self.world.any(self.stopped())
+                due = _passed(self.config.checkpoint_every, before, step.episode)
+                if due or stopped or state.finished is not None:
+                    self._keep(state)
+                self.tell(step, state, self.config.episodes, found)
+                if stopped and state.finished is None:
+                    raise KeyboardInterrupt(
+                        f"stopped at episode {state.episode} of {self.config.episodes} of split {self.split.name!r}; "
+                        f"{self.run.path} keeps it: start the same command again with --resume"
+                    )
+
+    def _begin(self) -> State:
+        checkpoint = self.world.told(lambda: read_checkpoint(self.folder / "last"))
+        return restore(self.learner, checkpoint) if checkpoint else State()
+
+    def _validated(self, model: FewShotModel) -> Estimate:
+        """Accuracy on the validation episodes, in percent."""
+        (rows,) = predict(model, self.store, [self.split.validation], self.split.validation_classes)
+        return estimate(rows)[0]
+
+    def _judged(self, state: State, found: Estimate, model: FewShotModel) -> State:
+        """The state after a validation: the weights are kept where they are the best so far."""
+        if state.best is None or found.value > state.best[0]:
+            if self.world.first:
+                model.save(self.folder / "model")
+            return replace(state, best=(found.value, found.half), best_episode=state.episode, waited=0)
+        waited = state.waited + 1
+        early = self.config.patience is not None and waited >= self.config.patience
+        return replace(state, waited=waited, finished=state.finished or ("no better" if early else None))
+
+    def _keep(self, state: State) -> None:
+        model = None if self.choosing else self._model()
+        if not self.world.first:
+            return
+        if model is not None:
+            model.save(self.folder / "model")
+        write_checkpoint(self.folder / "last", self.learner, state)
+
+
+def _passed(every: int, before: int, now: int) -> bool:
+    """Whether a multiple of ``every`` lies behind ``before`` and not behind ``now``."""
+    return now // every > before // every
+
+
+def _line(step: Step, state: State, found: Estimate | None) -> dict[str, Any]:
+    line = {
+        "episode": step.episode,
+        "loss": step.loss,
+        "accuracy": 100 * step.accuracy,
+        "rate": step.rate,
+        "temperature": step.temperature,
+        "gradient": step.gradient,
+        "seconds": round(state.seconds, 3),
+    }
+    return line if found is None else {**line, "validation": found.value, "validation_ci95": found.half}
