@@ -1,8 +1,6 @@
 """The command ``jeanie``. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from jeanie.cli_evaluate import evaluate
+from jeanie.cli_pretrain import pretrain
+from jeanie.cli_protocols import protocols
+from jeanie.cli_train import train
 from jeanie.datasets import open_dataset, read_motion
 from jeanie.datasets.archive import Archive, is_archive, open_archive
 from jeanie.datasets.prepare import prepare as prepare_archive
-from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.errors import ConfigError
 from jeanie.skeleton.motion import Motion
+from jeanie.terminal import AsJson, progress, reported
 
 __all__ = ["app", "main"]
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Few-shot action recognition on skeletons: prepare data sets and look at recordings.",
+    help="Few-shot action recognition on skeletons: data, training, evaluation, recognition.",
 )
 
 _WIDTH, _HEIGHT = 28, 14  # cells of the terminal picture, each 2 x 4 dots
@@ -33,8 +34,6 @@ _DOTS = np.array(
     [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]]
 )  # bits of a Braille sign by row, column
 _POSES = 5  # side by side in a picture file
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def main() -> None:
@@ -44,7 +43,7 @@ def main() -> None:
 
 @app.callback()
 def _commands() -> None:
-    """Few-shot action recognition on skeletons: prepare data sets and look at recordings."""
+    """Few-shot action recognition on skeletons: data, training, evaluation, recognition."""
 
 
 @app.command()
@@ -57,13 +56,11 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Turn a data set as it is distributed into an archive. Started again after a stop, it goes on."""
-    with _reported(as_json):
+    with reported(as_json):
         place = None if root == "-" else root
         dataset = open_dataset(name, place)
-        with _progress(not as_json) as progress:
-            report = prepare_archive(
-                dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=progress
-            )
+        with progress(not as_json) as bar:
+            report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
         report = {"archive": str(out), **report}
         typer.echo(json.dumps(report) if as_json else _told(report))
 
@@ -79,7 +76,7 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Say what a recording or an archive holds, with a small picture of the skeleton."""
-    with _reported(as_json):
+    with reported(as_json):
         if is_archive(path):
             archive = open_archive(path)
             if not -len(archive) <= clip < len(archive):
@@ -95,37 +92,6 @@ def info(
             _draw(motion, picture)
             facts["picture"] = str(picture)
         typer.echo(json.dumps(facts) if as_json else _listed(facts) + "\n" + terminal_picture(motion))
-
-
-@contextmanager
-def _reported(as_json: bool) -> Iterator[None]:
-    """Turn errors into a message and an exit code: 2 where the input is to blame, 1 elsewhere."""
-    try:
-        yield
-    except (JeanieError, OSError) as error:
-        code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
-        message = str(error)
-    except KeyboardInterrupt:
-        code, message = 1, "interrupted; start the same command again to go on"
-    else:
-        return
-    if as_json:
-        typer.echo(json.dumps({"error": message}))
-    else:
-        typer.echo(f"jeanie: {message}", err=True)
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _progress(shown: bool) -> Iterator[Any]:
-    """A bar on standard error that is told (done, total), or None where nothing is to be shown."""
-    if not shown:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("clips", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _told(report: dict[str, Any]) -> str:
@@ -248,3 +214,7 @@ def _draw(motion: Motion, path: Path) -> None:
         figure.savefig(path, dpi=120)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+for _command in (protocols, train, evaluate, pretrain):
+    app.command()(_command)

@@ -1,0 +1,53 @@
+"""``jeanie pretrain``: the model that ships, from motion capture and procedural gestures."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jeanie.datasets import open_dataset
+from jeanie.datasets.cmu import cmu_descriptions
+from jeanie.experiments.pretraining import PretrainConfig, motion_capture
+from jeanie.experiments.pretraining import pretrain as pretrain_model
+from jeanie.experiments.pretraining.training import Progress
+from jeanie.terminal import AsJson, reported
+
+__all__ = ["pretrain"]
+
+
+def pretrain(
+    out: Annotated[Path, typer.Argument(help="Folder to write the model into.")],
+    root: Annotated[Path | None, typer.Option(help="CMU's folder; $JEANIE_DATA/cmu by default.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML or JSON file with other settings.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps for each member.")] = None,
+    members: Annotated[int | None, typer.Option(min=1, help="Networks side by side.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the first member.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Members trained at once.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Train the general encoder. A member that is done is kept: started again, the command goes on."""
+
+    def told(progress: Progress) -> None:
+        if not as_json:
+            typer.echo(
+                f"member {progress.seed}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
+                f"partner found {100 * progress.accuracy:.1f} %",
+                err=True,
+            )
+
+    with reported(as_json):
+        settings = PretrainConfig() if config is None else PretrainConfig.read(config)
+        given = {"steps": steps, "members": members, "seed": seed}
+        settings = settings.but({name: value for name, value in given.items() if value is not None})
+        dataset = open_dataset("cmu", root)
+        place = Path(os.environ["JEANIE_DATA"]) / "cmu" if root is None else root
+        windows = motion_capture(dataset, cmu_descriptions(place))
+        pretrain_model(windows, settings, out, jobs=jobs, report=told)
+        facts = {"model": str(out), "clips": len(windows.length), "config": settings.model_dump(mode="json")}
+        typer.echo(
+            json.dumps(facts)
+            if as_json
+            else f"wrote {out}: {settings.members} members, {settings.steps} steps"
+        )

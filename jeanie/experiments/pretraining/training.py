@@ -1,0 +1,257 @@
+"""Pretraining on pairs: of the distances to all motions of a batch, the partner's is to be the least."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from safetensors.torch import load, save
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from jeanie.align import distances
+from jeanie.config import Config
+from jeanie.datasets import Dataset
+from jeanie.encoders import EncoderConfig
+from jeanie.errors import DataError
+from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
+from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
+from jeanie.fewshot.inputs import InputConfig, PrepareConfig
+from jeanie.fewshot.model import FewShotModel
+from jeanie.fewshot.saving import write_atomically
+from jeanie.skeleton import LAYOUTS, convert, streams
+from jeanie.skeleton.normal import BODY, normalise, turned, with_path
+
+__all__ = [
+    "PRETRAINED",
+    "PretrainConfig",
+    "Progress",
+    "batches",
+    "motion_capture",
+    "pair_loss",
+    "pretrain",
+    "pretrain_member",
+]
+
+PRETRAINED = ModelConfig(
+    inputs=InputConfig(
+        prepare=PrepareConfig(body="normal", frames=32),
+        scale="none",
+        streams=("joints", "deviation", "velocity"),
+        gains=(1.0, 1.0, 4.0),
+        block=1,
+        stride=1.0,
+    ),
+    views=ViewConfig(kind="none"),
+    encoder=EncoderConfig(kind="temporal", width=128, features=64, dropout=0.0, init="torch"),
+    align=AlignConfig(metric="sqeuclidean", gamma=0.0, normalise="length", persons="matched"),
+)
+"""The model that is pretrained: convolutions along 32 moments of a normal body, aligned by DTW."""
+
+
+class PretrainConfig(Config):
+    """How long and on what the members of a model are pretrained."""
+
+    steps: int = Field(default=4000, ge=1, description="steps of the optimiser for each member")
+    members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
+    seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
+    windows: int = Field(default=40, ge=0, description="pairs of motion capture in a batch")
+    gestures: int = Field(default=32, ge=0, description="pairs of procedural gestures in a batch")
+    misses: float = Field(
+        default=0.2, ge=0, le=1, description="share of gestures that almost resemble another"
+    )
+    near: float = Field(default=1.0, ge=0, description="distance of two windows of a clip, in their lengths")
+    yaw_rad: float = Field(default=0.6, ge=0, description="error of the facing direction, at most")
+    still: float = Field(default=0.3, ge=0, le=1, description="share of pairs whose path is not shown")
+    rate: float = Field(default=3e-3, gt=0, description="largest learning rate of one cycle")
+    decay: float = Field(default=1e-4, ge=0, description="pull of the weights towards 0")
+    clip: float = Field(default=1.0, gt=0, description="largest norm of the gradient")
+    gamma: float = Field(
+        default=0.05, ge=0, description="softmin of the alignment; base distances lie in 0 to 4"
+    )
+    average: float = Field(default=0.995, ge=0, lt=1, description="of the weights over steps")
+    manner: Manner = Manner()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the training of a member stands; loss and accuracy are running means."""
+
+    seed: int
+    step: int
+    steps: int
+    loss: float
+    accuracy: float
+
+
+def motion_capture(dataset: Dataset, descriptions: Mapping[str, str] | None = None) -> Windows:
+    """The clips of a data set as core joints, grouped by ``descriptions`` (by a clip's name) or by labels."""
+    clips, texts = [], []
+    for motion in dataset.motions:
+        core = convert(motion, LAYOUTS["core15"])
+        clips.append(core.joints[:, 0])
+        known = (descriptions or {}).get(motion.name or "", motion.label)
+        texts.append(str(known or ""))
+    if not clips:
+        raise DataError("no motion capture to learn from; give a data set with clips")
+    return Windows.of(clips, texts, dataset.motions[0].rate or 30.0)
+
+
+def batches(
+    windows: Windows, config: PretrainConfig, generator: Generator, inputs: InputConfig
+) -> Iterator[Float[Tensor, "pair 2 frame 16 channel"]]:
+    """What the encoder sees of pairs, the motion capture first; endless."""
+    count = config.windows + config.gestures
+    frames = inputs.prepare.frames or 32
+    gains = torch.tensor(inputs.gains).repeat_interleave(3)
+    while True:
+        parts = []
+        if config.windows:
+            parts.append(windows.pairs(config.windows, generator, near=config.near))
+        if config.gestures:
+            parts.append(gesture_pairs(config.gestures, generator, misses=config.misses))
+        both = torch.cat(parts).flatten(0, 1)
+        flip = (torch.rand(count, generator=generator) < 0.5).repeat_interleave(2)
+        both = retimed(mirrored(both, flip), config.manner, generator, frames)
+        both = augment(both, config.manner, generator)
+        present = dropped(count, config.manner, generator).repeat_interleave(2, 0)
+        body, path = normalise(both, present)
+        moving = (torch.rand(count, generator=generator) >= config.still).repeat_interleave(2)
+        joints, valid = with_path(body, path * moving[:, None, None], present)
+        yaw_rad = config.yaw_rad * (2 * torch.rand(2 * count, generator=generator) - 1)
+        seen = streams(
+            turned(joints, yaw_rad), BODY, inputs.streams, valid[:, None].expand(joints.shape[:-1])
+        )
+        yield (seen * gains).unflatten(0, (count, 2))
+
+
+def pair_loss(
+    features: Float[Tensor, "pair 2 block feature"], sharpness: Float[Tensor, ""], gamma: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Cross-entropy of finding each motion's partner by soft-DTW, both ways; and how often it is found."""
+    table = distances(features[:, 0], features[:, 1], metric="sqeuclidean", gamma=gamma, normalise="length")
+    scores = -sharpness.exp() * table
+    partner = torch.arange(len(features))
+    loss = (functional.cross_entropy(scores, partner) + functional.cross_entropy(scores.mT, partner)) / 2
+    return loss, (scores.argmax(1) == partner).float().mean()
+
+
+def pretrain_member(
+    windows: Windows,
+    config: PretrainConfig,
+    seed: int,
+    report: Callable[[Progress], None] | None = None,
+    every: int = 100,
+) -> FewShotModel:
+    """One network after training, with weights averaged over the last steps."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = FewShotModel(PRETRAINED)
+    averaged = FewShotModel(PRETRAINED)
+    averaged.load_state_dict(model.state_dict())
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = nn.Parameter(torch.tensor(math.log(20.0)))
+    groups = [
+        {"params": model.parameters(), "weight_decay": config.decay},
+        {"params": [sharpness], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=config.rate)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, config.rate, total_steps=config.steps + 1, pct_start=0.15
+    )
+    recent = torch.zeros(2)
+    source = batches(windows, config, generator, PRETRAINED.inputs)
+    for step in range(1, config.steps + 1):
+        seen = next(source)
+        features = model.encoder(seen.flatten(0, 1)[:, :, None]).unflatten(0, (len(seen), 2))
+        loss, found = pair_loss(features, sharpness, config.gamma)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimiser.step()
+        cycle.step()
+        _average(averaged, model, min(config.average, 1 - 10 / (10 + step)))
+        now = torch.stack([loss.detach(), found])
+        recent = now if step == 1 else 0.95 * recent + 0.05 * now
+        if report and (step % every == 0 or step == config.steps):
+            report(Progress(seed, step, config.steps, recent[0].item(), recent[1].item()))
+    return averaged.eval()
+
+
+@torch.no_grad()
+def _average(averaged: nn.Module, model: nn.Module, keep: float) -> None:
+    for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
+        old.lerp_(new, 1 - keep)
+
+
+def pretrain(
+    windows: Windows,
+    config: PretrainConfig,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    report: Callable[[Progress], None] | None = None,
+) -> FewShotModel:
+    """Train all members and save them side by side as one model in the folder ``out``.
+
+    A member that is done is kept in ``out/members`` under its seed and settings, so that a stopped run goes on
+    with the next one. With several ``jobs`` members train in processes of their own, to the same bits.
+    """
+    out = Path(out)
+    (out / "members").mkdir(parents=True, exist_ok=True)
+    seeds = [config.seed + member for member in range(config.members)]
+    open_seeds = [seed for seed in seeds if not _place(out, config, seed).exists()]
+    if jobs > 1 and len(open_seeds) > 1:
+        with ProcessPoolExecutor(
+            min(jobs, len(open_seeds)), get_context("spawn"), torch.set_num_threads, (1,)
+        ) as pool:
+            for future in as_completed(
+                [pool.submit(_train_one, windows, config, seed, out) for seed in open_seeds]
+            ):
+                seed, loss, accuracy = future.result()
+                if report:
+                    report(Progress(seed, config.steps, config.steps, loss, accuracy))
+    else:
+        for seed in open_seeds:
+            _train_one(windows, config, seed, out, report)
+    model = FewShotModel(PRETRAINED.but({"encoder.members": config.members}))
+    together = model.state_dict()
+    for member, seed in enumerate(seeds):
+        for name, tensor in load(_place(out, config, seed).read_bytes()).items():
+            together[name.replace("members.0.", f"members.{member}.")] = tensor
+    model.load_state_dict(together)
+    model.save(out)
+    return model.eval()
+
+
+def _place(out: Path, config: PretrainConfig, seed: int) -> Path:
+    """File of a member: its seed, and a digest of what it was trained with."""
+    what = json.dumps(config.model_dump(exclude={"members", "seed"}), sort_keys=True)
+    return out / "members" / f"{seed}-{hashlib.sha256(what.encode()).hexdigest()[:12]}.safetensors"
+
+
+def _train_one(
+    windows: Windows,
+    config: PretrainConfig,
+    seed: int,
+    out: Path,
+    report: Callable[[Progress], None] | None = None,
+) -> tuple[int, float, float]:
+    last: list[Progress] = []
+
+    def keep(progress: Progress) -> None:
+        last[:] = [progress]
+        if report:
+            report(progress)
+
+    model = pretrain_member(windows, config, seed, keep)
+    write_atomically(_place(out, config, seed), save(dict(model.state_dict())))
+    return seed, last[0].loss, last[0].accuracy

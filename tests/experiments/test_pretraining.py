@@ -1,0 +1,166 @@
+"""Pretraining: gestures are bodies, changes keep what they promise, and training repeats itself to the bit."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.testing import assert_close
+
+import jeanie
+from jeanie.errors import DataError
+from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.gestures import draw, near_misses, perform
+from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs, words
+from jeanie.experiments.pretraining.training import (
+    PRETRAINED,
+    PretrainConfig,
+    batches,
+    motion_capture,
+    pair_loss,
+    pretrain,
+    pretrain_member,
+)
+from jeanie.fewshot import FewShotModel
+from jeanie.skeleton import LAYOUTS
+
+CORE = LAYOUTS["core15"]
+SMALL = PretrainConfig(steps=3, members=2, windows=3, gestures=3)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def windows() -> Windows:
+    clips = list(perform(draw(6, seeded()), seeded(), 90))
+    return Windows.of(clips, ["walk", "walk", "jump 2", "Jump", "", ""])
+
+
+def lengths(joints: torch.Tensor) -> torch.Tensor:
+    parents, children = (list(ends) for ends in zip(*CORE.bones, strict=True))
+    return (joints[..., children, :] - joints[..., parents, :]).norm(dim=-1)
+
+
+def test_arms_and_legs_of_a_performance_keep_their_lengths():
+    bones = lengths(perform(draw(40, seeded()), seeded(1), 48))
+    outer = ("elbow", "hand", "knee", "foot")  # the trunk bends, arms and legs do not stretch
+    limbs = [at for at, (_, child) in enumerate(CORE.bones) if CORE.joints[child].endswith(outer)]
+    assert len(limbs) == 8
+    spread = (bones.amax(1) - bones.amin(1))[:, limbs] / bones.mean(1)[:, limbs]
+    assert float(spread.max()) < 0.02
+    assert float(bones.min()) > 0.03
+
+
+def test_gestures_are_drawn_by_their_seed_and_performed_in_many_ways():
+    assert torch.equal(perform(draw(5, seeded(3)), seeded(4), 48), perform(draw(5, seeded(3)), seeded(4), 48))
+    one = perform(draw(5, seeded(3)), seeded(4), 48)
+    other = perform(draw(5, seeded(3)), seeded(5), 48)
+    assert bool((one - other).flatten(1).norm(dim=1).gt(0.1).all())
+
+
+def test_performances_of_one_gesture_are_nearer_than_those_of_others():
+    pairs = gesture_pairs(24, seeded(), misses=0.0)
+    left, right = (side - side[:, :, CORE.torso : CORE.torso + 1] for side in pairs.unbind(1))
+    table = jeanie.distances(left.flatten(2), right.flatten(2), metric="sqeuclidean", gamma=0.0)
+    found = (table.argmin(1) == torch.arange(24)).float().mean()
+    assert found > 0.5, "one in 24 would be chance"
+
+
+def test_a_near_miss_is_another_movement_close_to_its_model():
+    gestures = draw(30, seeded())
+    close = near_misses(gestures, seeded(1))
+    same, missed = perform(gestures, seeded(2), 48), perform(close, seeded(2), 48)
+    assert bool((same - missed).flatten(1).norm(dim=1).gt(0).all())
+
+
+def test_a_mirror_held_twice_changes_nothing():
+    joints = perform(draw(4, seeded()), seeded(), 20)
+    chosen = torch.tensor([True, False, True, True])
+    assert_close(mirrored(mirrored(joints, chosen), chosen), joints)
+    assert torch.equal(mirrored(joints, chosen)[1], joints[1])
+    left, right = CORE.index("left_hand"), CORE.index("right_hand")
+    assert_close(mirrored(joints, chosen)[0, :, left, 0], -joints[0, :, right, 0])
+
+
+def test_no_manner_changes_no_body():
+    joints = perform(draw(4, seeded()), seeded(), 32)
+    nothing = Manner(**dict.fromkeys(Manner.model_fields, 0.0))
+    assert_close(augment(joints, nothing, seeded()), joints, atol=1e-5, rtol=0)
+    assert_close(retimed(joints, nothing, seeded(), 32), joints, atol=1e-5, rtol=0)
+    assert bool(dropped(50, nothing, seeded()).all())
+
+
+def test_bones_change_as_much_left_as_right():
+    joints = perform(draw(8, seeded()), seeded(), 32)
+    only = Manner(**{**dict.fromkeys(Manner.model_fields, 0.0), "lengths": 0.3})
+    factor = lengths(augment(joints, only, seeded())).mean(1) / lengths(joints).mean(1)
+    names = [CORE.joints[child] for _, child in CORE.bones]
+    for at, name in enumerate(names):
+        if name.startswith("left_"):
+            other = names.index(name.replace("left_", "right_"))
+            assert_close(factor[:, at], factor[:, other], atol=1e-3, rtol=0)
+    assert float((factor - 1).abs().max()) > 0.1
+
+
+def test_windows_of_a_pair_come_from_one_group(windows):
+    assert len(windows.members) == 4, "walk, jump, and two clips without words"
+    assert words("Walk  Forward (2)") == "walk forward"
+    pairs = windows.pairs(4, seeded())
+    assert pairs.shape == (4, 2, 48, 15, 3)
+    assert bool(pairs.isfinite().all())
+
+
+def test_the_loss_is_the_cross_entropy_of_finding_the_partner():
+    features = functional.normalize(torch.randn(4, 2, 5, 3, generator=seeded(), dtype=torch.float64), dim=-1)
+    loss, found = pair_loss(features, torch.tensor(math.log(7.0), dtype=torch.float64), 0.0)
+    table = torch.zeros(4, 4, dtype=torch.float64)
+    for i in range(4):
+        for j in range(4):
+            cost = torch.cdist(features[i, 0], features[j, 1]).square()
+            table[i, j] = jeanie.align(cost[None], gamma=0.0)[0] / 10
+    rows = -(-7 * table).log_softmax(1).diag().mean()
+    columns = -(-7 * table).log_softmax(0).diag().mean()
+    assert_close(loss, (rows + columns) / 2)
+    assert found == (table.argmin(1) == torch.arange(4)).float().mean()
+
+
+def test_what_is_learnt_from_is_what_the_model_sees_of_motions(windows):
+    """A batch without any change has the channels that the model makes of the same joints."""
+    nothing = Manner(**dict.fromkeys(Manner.model_fields, 0.0))
+    config = PretrainConfig(windows=0, gestures=3, misses=0, yaw_rad=0, still=0, manner=nothing)
+    seen = next(batches(windows, config, seeded(), PRETRAINED.inputs))
+    assert seen.shape == (3, 2, 32, 16, 9)
+    position, deviation = seen[..., :3], seen[..., 3:6]
+    assert_close(deviation, position - position.mean(2, keepdim=True), atol=1e-5, rtol=0)
+    velocity = (position[:, :, 2:] - position[:, :, :-2]) / 2 * 4
+    assert_close(seen[:, :, 1:-1, :, 6:], velocity, atol=1e-5, rtol=0)
+
+
+def test_training_repeats_itself_to_the_bit_and_lowers_the_loss(windows):
+    one, two = (pretrain_member(windows, SMALL, 5).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    seen: list[float] = []
+    pretrain_member(windows, SMALL.but(steps=12), 5, lambda now: seen.append(now.loss), every=3)
+    assert seen[-1] < seen[0]
+
+
+def test_a_stopped_run_goes_on_with_the_members_it_has(windows, tmp_path):
+    whole = pretrain(windows, SMALL, tmp_path / "whole")
+    pretrain(windows, SMALL.but(members=1), tmp_path / "parts")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts" / "members").iterdir()}
+    parts = pretrain(windows, SMALL, tmp_path / "parts", jobs=2)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert all(torch.equal(x, y) for x, y in zip(whole.parameters(), parts.parameters(), strict=True))
+    loaded = FewShotModel.load(tmp_path / "parts")
+    assert loaded.config.encoder.members == 2
+
+
+@pytest.mark.errors
+def test_nothing_to_learn_from_is_said():
+    class Empty:
+        motions = ()
+
+    with pytest.raises(DataError, match="no motion capture"):
+        motion_capture(Empty())
