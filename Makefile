@@ -13,7 +13,7 @@ endif
 
 help:
 	@echo "make setup   install into $(VENV)"
-	@echo "make demo    align two motions under an unknown camera turn, write runs/demo"
+	@echo "make demo    train, compare and recognise on synthetic motions, write runs/demo"
 	@echo "make test    lint, types and every test"
 	@echo "make bench   compare speed with other libraries, write benchmarks/results"
 	@echo "make fuzz    20,000 damaged files through every reader"
@@ -32,17 +32,20 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# two workers on two cores: more threads each would only wait for one another
+test: export OMP_NUM_THREADS = 1
 test: lint
 	$(BIN)/pytest -n 2
 	$(BIN)/pytest -n 2 --jaxtyping-packages=jeanie,beartype.beartype -m "not errors and not plain" -q
 
 demo: setup
-	$(BIN)/python examples/camera_turn.py
+	$(BIN)/python examples/demo.py
 
 bench: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	$(BIN)/python benchmarks/align.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/train.py
 
 fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 20000

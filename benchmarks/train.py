@@ -29,6 +29,7 @@ from jeanie.encoders import PRESETS
 from jeanie.experiments.augment import AugmentConfig
 from jeanie.experiments.distributed import World
 from jeanie.experiments.learner import Learner
+from jeanie.experiments.memory import keep_freed_memory
 from jeanie.experiments.protocols import protocol
 from jeanie.experiments.settings import TrainConfig
 from jeanie.fewshot.config import ModelConfig, ViewConfig
@@ -291,6 +292,7 @@ def commit() -> str:
 
 def measure(rounds: int) -> dict[str, Any]:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as training does; all sides have it
     task = Task()
     learner = task.learner()
     result: dict[str, Any] = {

@@ -4,6 +4,7 @@ from jeanie.align import Alignment, align, distances, fvm, trace
 from jeanie.datasets import Dataset, open_dataset, read_motion
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.experiments import Protocol, Report, evaluate, train
 from jeanie.fewshot import FewShotModel
 from jeanie.skeleton import LAYOUTS, Layout, Motion
 from jeanie.views import CameraViews, EulerViews
@@ -21,11 +22,15 @@ __all__ = [
     "JeanieError",
     "Layout",
     "Motion",
+    "Protocol",
+    "Report",
     "ShapeError",
     "align",
     "distances",
+    "evaluate",
     "fvm",
     "open_dataset",
     "read_motion",
     "trace",
+    "train",
 ]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -75,7 +75,7 @@ def evaluate(
         dataset = chosen.open(root)
         splits = chosen.splits(dataset, way=way, train_classes=train_classes)
         wanted = [[model, *(others or [])], *([one] for one in _rivals(model, against, alone))]
-        methods = [_method(texts, chosen, splits, world) for texts in wanted]
+        methods = _apart([_method(texts, chosen, splits, world) for texts in wanted], wanted)
         common = _common(methods, splits)
         reports = []
         for method in methods:
@@ -93,6 +93,15 @@ def _rivals(model: str, against: Sequence[str] | None, alone: bool) -> list[str]
         raise ConfigError("--alone compares with nothing; leave it out to compare --against something")
     wanted = [] if alone else against or ["raw"]
     return [one for one in dict.fromkeys(wanted) if one != model]
+
+
+def _apart(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
+    """The methods under names that differ: the whole path where two folders have one name."""
+    names = [method.name for method in methods]
+    return [
+        method if names.count(method.name) == 1 else replace(method, name=text[0])
+        for method, text in zip(methods, texts, strict=True)
+    ]
 
 
 def _method(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:

@@ -66,6 +66,10 @@ def _told(cls: type[Config], error: ValidationError) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         place = ".".join(str(part) for part in problem["loc"]) or cls.__name__
+        inner = problem.get("ctx", {}).get("error")
+        if isinstance(inner, ConfigError):  # of a configuration inside, which has said it all
+            lines.append(f"{place}: {inner}")
+            continue
         if problem["type"] == "extra_forbidden":
             said = "no such option"
             if len(problem["loc"]) == 1:

@@ -59,6 +59,13 @@ def test_a_wrong_value_is_named_with_what_came(values, said):
 
 
 @pytest.mark.errors
+def test_what_is_wrong_inside_is_said_once():
+    with pytest.raises(ConfigError) as error:
+        Outer(inner={"gamma": -1})
+    assert str(error.value).count("gamma") == 1
+
+
+@pytest.mark.errors
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

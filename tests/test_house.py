@@ -131,10 +131,16 @@ CONTRACT = {
     "read_motion": {"format": None, "layout": None},
     "open_dataset": {"root": None},
     "Motion": {"label": None, "subject": None, "view": None, "rate": None, "name": None, "valid": None},
+    "train": {},
+    "evaluate": {},
     "EulerViews": {"azimuth": 45, "altitude": 45, "step": 15},
 }  # fmt: skip
 NAMES = {
     "Alignment",
+    "BlockEncoder",
+    "FewShotModel",
+    "Protocol",
+    "Report",
     "CameraViews",
     "Layout",
     "LAYOUTS",

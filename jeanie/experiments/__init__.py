@@ -1,1 +1,8 @@
-"""Protocols, training and evaluation: how a model is taught, and how it is measured."""
+"""Experiments that others can repeat: protocols, training, evaluation, pretraining."""
+
+from jeanie.experiments.evaluation import evaluate
+from jeanie.experiments.protocols import PROTOCOLS, Protocol
+from jeanie.experiments.report import Report
+from jeanie.experiments.training import train
+
+__all__ = ["PROTOCOLS", "Protocol", "Report", "evaluate", "train"]

@@ -61,14 +61,17 @@
   }
 
   const extents = new Map();
-  /** The largest coordinate of an actor from its middle, so that nothing leaves the picture. */
+  /** How far an actor reaches from its middle, across and up, from whichever side it is seen. */
   function extent(actor) {
     if (!extents.has(actor)) {
-      let most = 1;
+      let wide = 1, tall = 1;
       for (const pose of actor.poses) for (const body of pose) for (const joint of body) {
-        if (joint) most = Math.max(most, Math.hypot(...joint));
+        if (!joint) continue;
+        const across = Math.hypot(joint[0], joint[2]);
+        wide = Math.max(wide, across);
+        tall = Math.max(tall, Math.abs(joint[1]) + 0.3 * across);
       }
-      extents.set(actor, most);
+      extents.set(actor, [wide, tall]);
     }
     return extents.get(actor);
   }
@@ -76,10 +79,11 @@
   function drawActor(canvas, actor, low, high, share, azimuth, altitude, ink) {
     const [context, width, height] = paper(canvas);
     const bodies = between(actor.poses, low, high, share);
-    const unit = Math.min(height / 2.1, width / (2.1 + 1.1 * (bodies.length - 1))) / extent(actor);
+    const [wide, tall] = extent(actor), apart = 1.1 * wide;
+    const unit = Math.min(height / 2.1 / tall, width / (2.1 * wide + apart * (bodies.length - 1)));
     context.lineCap = "round";
     bodies.forEach((body, person) => {
-      const shift = (person - (bodies.length - 1) / 2) * unit * extent(actor) * 1.1;
+      const shift = (person - (bodies.length - 1) / 2) * unit * apart;
       // camera space: +x lies on the picture's left
       const points = body.map((joint) => {
         if (!joint) return null;

@@ -158,9 +158,17 @@ def _begun(out: Path, wanted: dict[str, Any], splits: Sequence[Split], resume: b
         sessions, known = before["sessions"], before["splits"]
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out}: exists and is no run; give another place")
-    names = {split["name"] for split in known}
-    rows = [*known, *(_row(split) for split in splits if split.name not in names)]
-    return json.dumps({**wanted, "splits": rows, "sessions": [*sessions, _session(world)]}).encode()
+    rows = {row["name"]: row for row in known}
+    for split in splits:
+        row = _row(split)
+        if rows.setdefault(split.name, row) != row:
+            raise ConfigError(
+                f"{out}: split {split.name!r} was begun with other classes; use the same --train-classes and "
+                "--validation, or give another place"
+            )
+    return json.dumps(
+        {**wanted, "splits": list(rows.values()), "sessions": [*sessions, _session(world)]}
+    ).encode()
 
 
 def _check_same(out: Path, before: dict[str, Any], wanted: dict[str, Any]) -> None:

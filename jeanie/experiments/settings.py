@@ -30,7 +30,9 @@ class TrainConfig(Config):
     weight_decay: float = Field(default=1e-4, ge=0, description="pull of the weights towards 0")
     momentum: float = Field(default=0.0, ge=0, lt=1, description="of sgd")
     clip: float | None = Field(default=1.0, gt=0, description="largest norm of the gradient; none: any")
-    seed: int = Field(default=0, ge=0, description="of weights, episodes, dropout and augmentation")
+    seed: int = Field(
+        default=0, ge=0, description="what weights, episodes, dropout and augmentation are drawn from"
+    )
     validate_every: int = Field(default=100, ge=1, description="episodes between two validations")
     patience: int | None = Field(
         default=None,

@@ -21,6 +21,7 @@ from jeanie.experiments.checkpoints import State, read_checkpoint, restore, writ
 from jeanie.experiments.distributed import World, joined
 from jeanie.experiments.fusion import Fusion
 from jeanie.experiments.learner import Learner, Step, check_learns
+from jeanie.experiments.memory import keep_freed_memory
 from jeanie.experiments.predictions import predict
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
@@ -79,7 +80,7 @@ def train(
     weights. Validation classes, which a split holds out of its training classes, choose the weights that are
     kept; with ``validation=0`` none is held out and the last weights are kept. Ctrl-C ends after the step at
     hand with a checkpoint; ``resume`` goes on from there, to the same bits. In processes that ``torchrun``
-    started, each takes its share of the episodes.
+    started, each takes its share of the episodes. On the CPU the process keeps memory that it has freed.
     """
     config = TrainConfig() if config is None else config
     chosen = protocol_of(protocol) if isinstance(protocol, str) else protocol
@@ -98,6 +99,8 @@ def train(
             resume=resume,
             world=world,
         )
+        if world.device.type == "cpu":
+            keep_freed_memory()
         store = start.store(pool.motions)
         for number, task in enumerate(tasks):
             tell = _watching(progress, task.split, number, len(tasks))
@@ -248,6 +251,8 @@ class _Training:
     def run_on(self) -> None:
         """Train until all episodes are done, nothing gets better, or someone stops it."""
         state = self._begin()
+        if state.finished is not None:
+            return
         with Metrics(self.folder, state.episode, self.world) as metrics:
             while state.finished is None:
                 before, began = state.episode, perf_counter()

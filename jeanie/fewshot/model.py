@@ -234,19 +234,27 @@ class FewShotModel(nn.Module):
 
     @torch.no_grad()
     def trace(self, query: Motion, support: Motion) -> Alignment:
-        """How two motions were aligned: the best path through time and views, its cost a step, the plan."""
+        """How two motions were aligned: the best path through time and views, its cost a step, the plan.
+
+        Of "euler-simple" views it is the path through the better row; its view counts within that row.
+        """
+        left = self.features(self.collate([query]), "query")
+        right = self.features(self.collate([support]), "support")
+        if not isinstance(self.views, EulerSimple):
+            return self._trace(left, right)
+        rows = (self.views.azimuth_rows, self.views.altitude_rows)
+        paths = [self._trace(Features(left.values[:, :, row], left.counts), right) for row in rows]
+        return min(paths, key=lambda path: float(path.distance))
+
+    def _trace(self, query: Features, support: Features) -> Alignment:
         config = self.config.align
-        left = self.features(self.collate([query]), "query").values
-        right = self.features(self.collate([support]), "support").values
+        left, right = query.values, support.values
         blocks = squared_distances(left.reshape(1, -1, left.shape[-1]), right.reshape(1, -1, right.shape[-1]))
         cost = base_distance(blocks, config.metric, config.sigma)
         cost = cost.view(1, *left.shape[1:-1], *right.shape[1:-1])
         cost = cost.movedim(left.dim() - 1, 2)  # [1, t, s, *query views, *support views]
         shift = config.shift if config.method == "jeanie" else max(cost.shape[3:], default=0)
-        gamma = self._gamma(
-            Features(left, torch.tensor([left.shape[1]])), Features(right, torch.tensor([right.shape[1]]))
-        )
-        return trace(cost, gamma=gamma, shift=shift, band=config.band)[0]
+        return trace(cost, gamma=self._gamma(query, support), shift=shift, band=config.band)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the model into the folder ``path``: weights as safetensors, configuration as JSON."""
@@ -259,11 +267,13 @@ class FewShotModel(nn.Module):
         config, layout, weights = read_model(Path(path))
         try:
             model = cls(ModelConfig(**config), layout)
+            learnt = {tensor.dtype for name, tensor in weights.items() if not name.endswith("cost_scale")}
+            if learnt == {torch.float64}:
+                model.double()
             model.load_state_dict(weights)
         except (JeanieError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a model of this version: {error}") from None
-        dtypes = {tensor.dtype for name, tensor in weights.items() if not name.endswith("cost_scale")}
-        return model.to(dtypes.pop() if len(dtypes) == 1 else None).eval()
+        return model.eval()
 
 
 def _check(config: ModelConfig) -> None:

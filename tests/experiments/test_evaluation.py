@@ -348,6 +348,15 @@ def test_runs_are_pooled_over_seeds_and_compared_with_raw(trained, tmp_path):
     assert f"{told['accuracy']:.1f} ± {told['ci95']:.1f}" in shown.stdout
 
 
+def test_models_in_folders_of_one_name_are_told_apart(tmp_path):
+    places = [tmp_path / one / "model" for one in ("first", "second")]
+    for place, config in zip(places, (RAW, VIEWED), strict=True):
+        FewShotModel(config).save(place)
+    done = run(places[0], "synthetic", "--against", places[1], "--limit", "1", "--json")
+    told = json.loads(done.stdout)
+    assert [told["method"], told["against"][0]["method"]] == [str(place) for place in places]
+
+
 @pytest.mark.errors
 def test_a_run_is_not_tested_on_classes_that_it_has_learnt(trained):
     done = run(trained / "seed0", "synthetic", "--limit", "1")

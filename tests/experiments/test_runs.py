@@ -314,6 +314,27 @@ def test_seeding_is_undone():
         assert torch.equal(torch.rand(3), first)
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep memory")
+def test_memory_that_was_freed_is_used_again():
+    """In a process of its own: 256 MB that come and go touch no new page once they have been there."""
+    code = """
+import resource, torch
+from jeanie.experiments.memory import keep_freed_memory
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(3):
+        torch.ones(2**26)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+before = faults()
+assert keep_freed_memory()
+faults()
+print(before, faults())
+"""
+    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    before, after = map(int, shown.stdout.split())
+    assert after < before / 20
+
+
 def test_mirrored_clips_are_further_classes_behind_the_recorded_ones():
     data, task = dataset(), split()
     twice, doubled = Mirrored(data), mirrored_split(task)

@@ -376,6 +376,8 @@ def test_a_run_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
         trained(tmp_path / "run", SHORT.but(episodes=2))
     with pytest.raises(ConfigError, match=r"config.train.rate: 0.003 there, 0.5 now"):
         trained(tmp_path / "run", SHORT.but(episodes=2, rate=0.5), resume=True)
+    with pytest.raises(ConfigError, match="split 'tiny' was begun with other classes"):
+        trained(tmp_path / "run", SHORT.but(episodes=2), resume=True, split=split(validation=()))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     with pytest.raises(ConfigError, match="exists and is no run"):

@@ -165,6 +165,15 @@ def test_a_relative_gamma_follows_the_mean_distance_of_blocks():
     assert torch.equal(net.cost_scale, kept), "evaluation must not move the scale"
 
 
+def test_the_traced_path_of_simple_views_stays_in_the_better_row():
+    net = model({"views.kind": "euler-simple", "align.gamma": 0.0})
+    one, two = motions(2)
+    found = net.trace(one, two)
+    assert_close(torch.as_tensor(found.distance), net.distances([one], [two])[0, 0])
+    assert found.path.shape[1] == 3
+    assert int(found.path[:, 2].max()) <= 2, "three views a row"
+
+
 def test_the_traced_path_ends_at_both_last_blocks_and_costs_the_distance():
     net = model({"align.gamma": 0.0})
     one, two = motions(2)
@@ -187,6 +196,9 @@ def test_what_was_saved_loads_to_the_same_distances(tmp_path):
     net.save(tmp_path / "m")
     again = FewShotModel.load(tmp_path / "m")
     assert torch.equal(again.distances(motions(3), motions(2)), net.distances(motions(3), motions(2)))
+    assert all(torch.equal(x, y) for x, y in zip(again.parameters(), net.parameters(), strict=True)), (
+        "to the bit"
+    )
     assert again.config == net.config
     assert not again.training
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["model.json", "model.safetensors"]
