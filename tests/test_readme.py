@@ -9,7 +9,7 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 def test_the_examples_run(capsys):
     namespace: dict[str, object] = {}
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, str(README), "exec"), namespace)
     assert tuple(namespace["table"].shape) == (8, 3)

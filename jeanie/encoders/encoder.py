@@ -129,9 +129,11 @@ class BlockEncoder(nn.Module):
 
     def forward(
         self, blocks: Float[Tensor, "*batch block length joint channel"]
-    ) -> Float[Tensor, "*batch block feature"]:
-        """Features of every block. Kind "raw" gives the block itself, flattened as frame, joint, channel: a view
-        of the input where its memory allows one.
+    ) -> Float[Tensor, "*batch output feature"]:
+        """Features of every block (kind "temporal": of every ``stride`` blocks).
+
+        Kind "raw" gives the block itself, flattened as frame, joint, channel: a view of the input where its
+        memory allows one.
         """
         self._check(blocks)
         features: Tensor = self.net(blocks)
