@@ -13,5 +13,6 @@ def test_the_examples_run(capsys):
     for block in blocks:
         exec(compile(block, str(README), "exec"), namespace)
     assert tuple(namespace["table"].shape) == (8, 3)
+    assert tuple(namespace["scores"].shape) == (2, 4)
     assert namespace["features"].shape[1:3] == (7, 7)
     assert "native" in capsys.readouterr().out
