@@ -1,0 +1,1 @@
+"""One module a migration, each names the one before it."""
