@@ -1,5 +1,8 @@
 """Few-shot 3D-skeleton action recognition by joint temporal and camera-viewpoint alignment."""
 
+from importlib import import_module
+from typing import Any
+
 from jeanie.align import Alignment, align, distances, fvm, trace
 from jeanie.datasets import Dataset, open_dataset, read_motion
 from jeanie.encoders import BlockEncoder
@@ -23,6 +26,7 @@ __all__ = [
     "Layout",
     "Motion",
     "Protocol",
+    "Recogniser",
     "Report",
     "ShapeError",
     "align",
@@ -34,3 +38,10 @@ __all__ = [
     "trace",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``Recogniser`` is loaded when it is first asked for: it brings a database library along."""
+    if name == "Recogniser":
+        return import_module("jeanie.recogniser").Recogniser
+    raise AttributeError(f"module 'jeanie' has no attribute {name!r}")

@@ -10,8 +10,10 @@ import typer
 from numpy.typing import NDArray
 
 from jeanie.cli_evaluate import evaluate
+from jeanie.cli_library import app as library_app
 from jeanie.cli_pretrain import pretrain
 from jeanie.cli_protocols import protocols
+from jeanie.cli_search import app as search_app
 from jeanie.cli_train import train
 from jeanie.datasets import open_dataset, read_motion
 from jeanie.datasets.archive import Archive, is_archive, open_archive
@@ -218,3 +220,5 @@ def _draw(motion: Motion, path: Path) -> None:
 
 for _command in (protocols, train, evaluate, pretrain):
     app.command()(_command)
+for _commands_of in (library_app, search_app):
+    app.add_typer(_commands_of)

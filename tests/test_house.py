@@ -30,7 +30,17 @@ MAY_IMPORT = {
     "plots": {"errors", "skeleton", "align", "experiments"},
     "web": {"errors", "config", "skeleton", "datasets", "recogniser", "plots"},
 }
-EVERYTHING = {"cli", "cli_evaluate", "cli_pretrain", "cli_protocols", "cli_train", "__init__", "__main__"}
+EVERYTHING = {
+    "cli",
+    "cli_evaluate",
+    "cli_library",
+    "cli_pretrain",
+    "cli_protocols",
+    "cli_search",
+    "cli_train",
+    "__init__",
+    "__main__",
+}
 
 
 def name_of(path: Path) -> str:
@@ -140,6 +150,7 @@ NAMES = {
     "BlockEncoder",
     "FewShotModel",
     "Protocol",
+    "Recogniser",
     "Report",
     "CameraViews",
     "Layout",

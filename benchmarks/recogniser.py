@@ -1,0 +1,154 @@
+"""How long one recognition takes, beside one pass of the encoder, and how that grows with the library.
+
+Enrols generated recordings of ten actions, 10 to 300 examples each, and recognises others. Rounds are interleaved: in
+every round each size is asked once, beside a pass of the encoder alone (preparing and encoding the query), and medians
+are compared, so that a busy machine is busy for all. Every answer is checked against that of comparing with all
+examples. Writes docs/results/latency.md.
+"""
+
+import argparse
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from jeanie.datasets.action_table import ACTIONS
+from jeanie.datasets.synthetic import open_synthetic
+from jeanie.fewshot import FewShotModel
+from jeanie.recogniser import Library, Recogniser
+from jeanie.recogniser.bank import Bank, fingerprint
+from jeanie.recogniser.gallery import PRUNED
+from jeanie.skeleton import Motion
+
+ROOT = Path(__file__).resolve().parent.parent
+CHOSEN = list(ACTIONS)[::7][:10]
+LIMIT = 5.0
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds of one call."""
+    start = time.perf_counter()
+    work()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def recogniser_of(
+    model: FewShotModel, bank: Bank, examples: list[tuple[str, Motion]], folder: Path
+) -> Recogniser:
+    """A recogniser on a library file with some examples, which it has looked at already."""
+    library = Library(folder / f"{len(examples)}.db")
+    library.add_many(examples)
+    recogniser = Recogniser(model, library, bank=bank)
+    recogniser.recognise(examples[0][1])
+    return recogniser
+
+
+def agree(recogniser: Recogniser, model: FewShotModel, query: Motion) -> int:
+    """Check an answer against comparing with every example; how many were aligned in full."""
+    gallery = recogniser._gallery
+    shelf = gallery.shelf()
+    assert shelf is not None
+    with torch.no_grad():
+        features = model.features(model.collate([query]), "query")
+        every = model.compare(features, shelf.features)[0]
+    found = gallery.nearest(features, shelf)
+    for place in range(len(shelf.actions)):
+        expected = every[shelf.action == place].min()
+        torch.testing.assert_close(found.distances[place], expected, rtol=1e-4, atol=1e-6)
+    assert shelf.actions[int(found.distances.argmin())] == shelf.actions[int(shelf.action[every.argmin()])]
+    return found.compared
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 30, 100, 300], help="examples an action")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    model = FewShotModel.load()
+    bank = Bank.for_model(model)
+    subjects = max(2, -(-max(options.sizes) // 8))
+    studio = open_synthetic(subjects=subjects, actions=CHOSEN)
+    asked = open_synthetic(seed=1, subjects=2, takes=1, cameras=2, actions=CHOSEN)
+    by_action = {action: [i for i, label in enumerate(studio.labels) if label == action] for action in CHOSEN}
+    with tempfile.TemporaryDirectory() as folder:
+        made = {}
+        for size in options.sizes:
+            examples = [(action, studio[i]) for action in CHOSEN for i in by_action[action][:size]]
+            made[size] = recogniser_of(model, bank, examples, Path(folder))
+            print(f"{len(examples)} examples enrolled", flush=True)
+        queries = list(asked.motions)
+        aligned = {size: statistics.mean(agree(one, model, q) for q in queries) for size, one in made.items()}
+        times: dict[object, list[float]] = {"encoder": [], **{size: [] for size in made}}
+        brute: dict[int, list[float]] = {size: [] for size in made}
+        for turn in range(options.rounds):
+            query = queries[turn % len(queries)]
+            times["encoder"].append(timed(lambda q=query: model.features(model.collate([q]), "query")))  # type: ignore[misc]
+            with torch.no_grad():
+                features = model.features(model.collate([query]), "query")
+            for size, one in made.items():
+                times[size].append(timed(lambda r=one, q=query: r.recognise(q)))  # type: ignore[misc]
+                shelf = one._gallery.shelf()
+                with torch.no_grad():
+                    brute[size].append(timed(lambda s=shelf, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
+        for one in made.values():
+            one.library.close()
+    report(options, model, {key: statistics.median(values) for key, values in times.items()},
+           {key: statistics.median(values) for key, values in brute.items()}, aligned)  # fmt: skip
+
+
+def report(
+    options: argparse.Namespace,
+    model: FewShotModel,
+    times: dict[object, float],
+    brute: dict[int, float],
+    aligned: dict[int, float],
+) -> None:
+    """Print and write the table; fail where 100 examples cost more than five passes of the encoder."""
+    encoder = times["encoder"]
+    lines = [
+        "# Latency of a recognition",
+        "",
+        "Written by `benchmarks/recogniser.py`. One recognition (read the library's revision, prepare and encode the",
+        "query, align it with the examples and with the bank, confidence) as a multiple of preparing and encoding the",
+        f"query alone; {len(CHOSEN)} actions, medians of {options.rounds} interleaved rounds, "
+        f"{options.threads} thread{'s' * (options.threads > 1)},",
+        f"{platform.machine()}, torch {torch.__version__}, model {fingerprint(model)[:8]}.",
+        f"From {PRUNED} examples on, those that cannot be the nearest of their action are left out by exact bounds;",
+        "every answer was checked against aligning all of them.",
+        "",
+        f"One pass of the encoder: {encoder:.2f} ms.",
+        "",
+        "| examples | recognition, ms | passes of the encoder | aligned in full | aligning all of them, ms |",
+        "|---|---|---|---|---|",
+    ]
+    for size in options.sizes:
+        count = size * len(CHOSEN)
+        lines.append(
+            f"| {count} | {times[size]:.2f} | {times[size] / encoder:.2f} | {100 * aligned[size] / count:.0f} % "
+            f"| {brute[size]:.2f} |"
+        )
+    least, most = options.sizes[0], options.sizes[-1]
+    if most > least:
+        lines += [
+            "",
+            f"{most / least:.0f} times as many examples take {times[most] / times[least]:.1f} times as long.",
+        ]
+    text = "\n".join([*lines, ""])
+    print(text)
+    (ROOT / "docs" / "results" / "latency.md").write_text(text)
+    if 10 in options.sizes and times[10] > LIMIT * encoder:
+        raise SystemExit(
+            f"100 examples took {times[10] / encoder:.1f} passes of the encoder, at most {LIMIT} are allowed"
+        )
+
+
+if __name__ == "__main__":
+    main()

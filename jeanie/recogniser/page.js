@@ -1,0 +1,304 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  let errors = 0;
+  window.addEventListener("error", () => { root.dataset.errors = String(++errors); });
+  root.dataset.errors = "0";
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const find = (name) => document.querySelector(`[data-part="${name}"]`);
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const { query, support, bones, path, scale, head, neck, reach, floor, spread } = data.scene;
+  let at = 0;            // 0 to 1 along the path
+  let azimuth = 0;       // degrees that the looker went round
+  let playing = false;
+  let before = 0;
+  let chosen = null;     // joint that is pointed at
+
+  /** A canvas at the screen's own resolution, cleared: context, width, height in CSS pixels. */
+  function paper(canvas) {
+    const ratio = window.devicePixelRatio || 1;
+    const { width, height } = canvas.getBoundingClientRect();
+    canvas.width = Math.max(1, Math.round(width * ratio));
+    canvas.height = Math.max(1, Math.round(height * ratio));
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.lineCap = context.lineJoin = "round";
+    context.font = "12px system-ui, sans-serif";
+    return [context, width, height];
+  }
+
+  /** Frames of both movements at a share of the path. */
+  function moment(share) {
+    const place = Math.min(Math.max(share, 0), 1) * (path.length - 1);
+    const low = Math.min(Math.floor(place), Math.max(path.length - 2, 0));
+    const high = Math.min(low + 1, path.length - 1), part = place - low;
+    return [0, 1].map((side) => path[low][side] + part * (path[high][side] - path[low][side]));
+  }
+
+  /** The bodies of a movement at a frame, joints in the unit of the page, null where missing. */
+  function pose(side, frame) {
+    const places = side.frames, last = places.length - 1;
+    let low = 0, high = last;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (places[middle] <= frame) low = middle; else high = middle;
+    }
+    const gap = places[high] - places[low];
+    const part = gap > 0 ? Math.min(Math.max((frame - places[low]) / gap, 0), 1) : 0;
+    return side.poses[low].map((body, person) => body.map((joint, number) => {
+      const next = side.poses[high][person][number];
+      return joint && next ? joint.map((value, axis) => (value + part * (next[axis] - value)) / scale) : null;
+    }));
+  }
+
+  /** A joint on the stage: two persons stand before each other, one alone looks at you. */
+  function placed([x, y, z], person, count) {
+    if (count < 2) return [x, y, z];
+    const side = person ? 1 : -1;
+    return [side * z + side * spread / 2, y, -side * x];
+  }
+
+  /** Where a point of the stage lies on the paper, how far away it is, and the size of a unit. */
+  function seen([x, y, z], width, height) {
+    const angle = azimuth * Math.PI / 180;
+    const across = x * Math.cos(angle) - z * Math.sin(angle), depth = x * Math.sin(angle) + z * Math.cos(angle);
+    const unit = Math.min(height * 0.94 / (reach + floor), width * 0.94 / (1.5 + spread));
+    const top = (height - (reach + floor) * unit) / 2;
+    return [width / 2 - across * unit, top + (reach - y + 0.12 * depth) * unit, depth, unit];
+  }
+
+  /** Two rings on the ground. */
+  function ground(context, width, height) {
+    const [x, y, , unit] = seen([0, -floor + 0.06, 0], width, height);
+    context.strokeStyle = colour("--floor");
+    context.lineWidth = 1.5;
+    for (const radius of [0.35, 0.7]) {
+      context.beginPath();
+      context.ellipse(x, y, radius * unit * (1 + spread / 2), radius * unit * 0.12, 0, 0, 2 * Math.PI);
+      context.stroke();
+    }
+  }
+
+  /** A colour (#rrggbb) on its way to another one. */
+  function mixed(one, other, share) {
+    const parts = [1, 3, 5].map((at) => [one, other].map((hex) => parseInt(hex.slice(at, at + 2), 16)));
+    return `rgb(${parts.map(([a, b]) => Math.round(a + share * (b - a))).join(" ")})`;
+  }
+
+  function draw(context, bodies, ink, width, height) {
+    const back = colour("--card");
+    bodies.forEach((body, person) => {
+      const points = body.map((joint) => joint && seen(placed(joint, person, bodies.length), width, height));
+      const parts = bones.filter(([a, b]) => points[a] && points[b]);
+      parts.sort(([a, b], [c, d]) => points[c][2] + points[d][2] - points[a][2] - points[b][2]);
+      const middle = points[neck] ? points[neck][2] : 0;
+      for (const [a, b] of parts) {
+        const far = Math.min(Math.max((points[a][2] + points[b][2]) / 2 - middle + 0.25, 0), 0.6);
+        context.strokeStyle = mixed(ink, back, 0.8 * far);
+        context.lineWidth = Math.max(3, (0.052 - 0.03 * far) * points[a][3]);
+        context.beginPath();
+        context.moveTo(points[a][0], points[a][1]);
+        context.lineTo(points[b][0], points[b][1]);
+        context.stroke();
+      }
+      if (points[head]) {
+        const [x, y, , unit] = points[head];
+        context.fillStyle = mixed(ink, back, 0.12);
+        context.beginPath();
+        context.arc(x, y - 0.03 * unit, 0.078 * unit, 0, 2 * Math.PI);
+        context.fill();
+      }
+      if (chosen && chosen.person === person && points[chosen.joint]) {
+        const [x, y, , unit] = points[chosen.joint];
+        context.strokeStyle = colour("--gap");
+        context.lineWidth = 3;
+        context.beginPath();
+        context.arc(x, y, 0.08 * unit, 0, 2 * Math.PI);
+        context.stroke();
+      }
+    });
+  }
+
+  const layer = document.createElement("canvas");
+
+  /** Bodies drawn as one layer over what is there, so that where bones meet nothing shines through. */
+  function overlay(context, bodies, ink, width, height, alpha) {
+    const ratio = window.devicePixelRatio || 1;
+    layer.width = context.canvas.width;
+    layer.height = context.canvas.height;
+    const own = layer.getContext("2d");
+    own.setTransform(ratio, 0, 0, ratio, 0, 0);
+    own.lineCap = own.lineJoin = "round";
+    draw(own, bodies, ink, width, height);
+    context.globalAlpha = alpha;
+    context.drawImage(layer, 0, 0, width, height);
+    context.globalAlpha = 1;
+  }
+
+  function drawBoth(one, other) {
+    const [context, width, height] = paper(find("both"));
+    ground(context, width, height);
+    overlay(context, other, colour("--support"), width, height, 0.9);
+    overlay(context, one, colour("--query"), width, height, 0.7);
+    let worst = [0, null];
+    context.strokeStyle = colour("--gap");
+    one.forEach((body, person) => body.forEach((joint, number) => {
+      const partner = other[person] && other[person][number];
+      if (!joint || !partner) return;
+      const gap = Math.hypot(joint[0] - partner[0], joint[1] - partner[1], joint[2] - partner[2]);
+      if (gap > worst[0]) worst = [gap, data.scene.names[number]];
+      if (gap < 0.06) return;
+      const [a, b] = [joint, partner].map((point) => seen(placed(point, person, one.length), width, height));
+      context.globalAlpha = Math.min(1, gap / 0.2);
+      context.lineWidth = 2;
+      context.beginPath();
+      context.moveTo(a[0], a[1]);
+      context.lineTo(b[0], b[1]);
+      context.stroke();
+    }));
+    context.globalAlpha = 1;
+    const percent = 100 * worst[0] / data.scene.height;
+    find("both-told").textContent = percent < 3 ? "no joint is far from its like now"
+      : `${worst[1]}: ${percent.toFixed(0)} % of the height apart now`;
+  }
+
+  const clock = (side, frame) => side.rate ? `${(frame / side.rate).toFixed(2)} s` : `frame ${frame.toFixed(0)}`;
+
+  function drawPath(now) {
+    const canvas = find("path");
+    const [context, width, height] = paper(canvas);
+    const left = 44, bottom = 34, top = 8, right = 8;
+    const ends = [data.query.frames - 1, data.support.frames - 1].map((last) => Math.max(last, 1));
+    const place = ([q, s]) => [left + s / ends[1] * (width - left - right), height - bottom - q / ends[0] * (height - bottom - top)];
+    context.strokeStyle = colour("--line");
+    context.lineWidth = 1;
+    context.strokeRect(left, top, width - left - right, height - top - bottom);
+    context.beginPath();
+    context.moveTo(...place([0, 0]));
+    context.lineTo(...place(ends));
+    context.stroke();
+    context.strokeStyle = colour("--accent");
+    context.lineWidth = 2.5;
+    context.beginPath();
+    path.forEach((point, index) => context[index ? "lineTo" : "moveTo"](...place(point)));
+    context.stroke();
+    const [x, y] = place(now);
+    context.fillStyle = colour("--gap");
+    context.beginPath();
+    context.arc(x, y, 6, 0, 2 * Math.PI);
+    context.fill();
+    context.font = "13px system-ui, sans-serif";
+    context.fillStyle = colour("--support");
+    context.textAlign = "center";
+    context.fillText(data.scene.titles[1], (left + width) / 2, height - 6, width - left);
+    context.fillStyle = colour("--soft");
+    context.textAlign = "left";
+    context.fillText("0", left, height - bottom + 15);
+    context.textAlign = "right";
+    context.fillText(clock(data.support, ends[1]), width - right, height - bottom + 15);
+    context.save();
+    context.translate(14, (height - bottom + top) / 2);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "center";
+    context.fillStyle = colour("--query");
+    context.fillText(data.scene.titles[0], 0, 0, height - bottom - top);
+    context.restore();
+    context.fillStyle = colour("--soft");
+    context.textAlign = "right";
+    context.fillText(clock(data.query, ends[0]), left - 4, top + 10);
+    canvas.setAttribute("aria-valuenow", String(Math.round(at * 1000)));
+  }
+
+  function render() {
+    const now = moment(at);
+    const bodies = [pose(query, now[0]), pose(support, now[1])];
+    ["query", "support"].forEach((name, side) => {
+      const [context, width, height] = paper(find(name));
+      ground(context, width, height);
+      draw(context, bodies[side], colour(`--${name}`), width, height);
+      find(`${name}-time`).textContent = clock(data[name], now[side]);
+    });
+    drawBoth(...bodies);
+    drawPath(now);
+    find("slider").value = String(Math.round(at * 1000));
+  }
+
+  const length = Math.max(data.scene.seconds, 1.5);
+  function tick(time) {
+    if (!playing) return;
+    at += before ? (time - before) / 1000 / length : 0;
+    before = time;
+    if (at > 1.12) at = 0;  // a breath at the end
+    render();
+    requestAnimationFrame(tick);
+  }
+
+  function play(on) {
+    playing = on;
+    before = 0;
+    if (on && at >= 1) at = 0;
+    const button = find("play");
+    button.textContent = on ? "Pause" : "Play";
+    button.setAttribute("aria-pressed", String(on));
+    if (on) requestAnimationFrame(tick);
+  }
+
+  function seek(share) {
+    play(false);
+    at = Math.min(Math.max(share, 0), 1);
+    render();
+  }
+
+  find("play").addEventListener("click", () => play(!playing));
+  find("slider").addEventListener("input", (event) => seek(Number(event.target.value) / 1000));
+  for (const button of document.querySelectorAll("[data-view]")) {
+    button.addEventListener("click", () => { azimuth = Number(button.dataset.view); render(); });
+  }
+  for (const name of ["query", "both", "support"]) {
+    const canvas = find(name);
+    let start = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      start = [event.clientX, azimuth];
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!start) return;
+      azimuth = start[1] + (event.clientX - start[0]) * 0.6;
+      render();
+    });
+    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { start = null; });
+  }
+  const chart = find("path");
+  const pointed = (event) => {
+    const box = chart.getBoundingClientRect();
+    const wanted = (event.clientX - box.left - 44) / Math.max(1, box.width - 52) * Math.max(data.support.frames - 1, 1);
+    let best = 0;
+    path.forEach(([, s], index) => { if (Math.abs(s - wanted) < Math.abs(path[best][1] - wanted)) best = index; });
+    seek(best / Math.max(1, path.length - 1));
+  };
+  chart.addEventListener("pointerdown", pointed);
+  chart.addEventListener("pointermove", (event) => { if (event.buttons) pointed(event); });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.tagName === "INPUT" || event.target.tagName === "BUTTON") return;
+    if (event.key === "ArrowRight") seek(at + 0.02);
+    if (event.key === "ArrowLeft") seek(at - 0.02);
+    if (event.key === " ") { event.preventDefault(); play(!playing); }
+  });
+  for (const row of document.querySelectorAll(".joint")) {
+    const choose = () => { chosen = { joint: Number(row.dataset.joint), person: Number(row.dataset.person) }; if (!playing) render(); };
+    const leave = () => { chosen = null; if (!playing) render(); };
+    for (const kind of ["mouseenter", "focus"]) row.addEventListener(kind, choose);
+    for (const kind of ["mouseleave", "blur"]) row.addEventListener(kind, leave);
+  }
+  window.addEventListener("resize", render);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
+  at = data.scene.worst;
+  render();
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches && !location.hash.includes("still")) {
+    at = 0;
+    play(true);
+  }
+  root.dataset.ready = "1";
+})();

@@ -1,0 +1,432 @@
+"""The recogniser: what is enrolled is found, by others too, and every answer is the one that plain loops give."""
+
+import doctest
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from jeanie.align import Alignment
+from jeanie.datasets.synthetic import open_synthetic
+from jeanie.errors import ConfigError, DataError
+from jeanie.fewshot import RAW, FewShotModel
+from jeanie.recogniser import Library, Recogniser, bank, gallery
+from jeanie.recogniser.labels import NOT
+from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.skeleton.conversion import convert
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "recogniser.md"
+ACTIONS = ("squat", "kick_forward", "jumping_jack", "bow", "wave_both_arms")
+STUDIO = open_synthetic(subjects=4, takes=2, cameras=1, actions=ACTIONS, noise=0.5, missing=0)
+
+
+def clip(action, subject=0, take=0):
+    return STUDIO[STUDIO.names.index(f"{action}_s{subject:02d}_t{take:02d}_centre")]
+
+
+def crowd(*motions):
+    """Motions side by side as persons of one, of the shortest's length."""
+    frames = min(map(len, motions))
+    joints = torch.cat([motion.joints[:frames] for motion in motions], 1)
+    valid = torch.cat([motion.valid[:frames] for motion in motions], 1)
+    return Motion(joints, motions[0].layout, valid=valid, rate=30)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.set_num_threads(1)
+    return FewShotModel.load()
+
+
+@pytest.fixture(scope="module")
+def other_model():
+    """The shipped model with one weight changed."""
+    other = FewShotModel.load()
+    with torch.no_grad():
+        next(other.parameters()).view(-1)[0] += 0.01
+    return other
+
+
+@pytest.fixture(autouse=True)
+def small_banks(monkeypatch):
+    """Models that no bank is shipped for get a small one, for speed."""
+    monkeypatch.setattr(bank, "GENERATED", 12)
+
+
+@pytest.fixture
+def recogniser(model):
+    with Recogniser.load(model=model) as made:
+        yield made
+
+
+@pytest.fixture
+def taught(recogniser):
+    for action in ACTIONS:
+        recogniser.enrol(action, [clip(action, 0), clip(action, 1)])
+    return recogniser
+
+
+def loops(model, enrolled, query):
+    """Distance of every label's nearest example, by loops."""
+    found = {}
+    for label, motion in enrolled:
+        distance = float(model.distances([query], [motion]))
+        found[label] = min(distance, found.get(label, distance))
+    return found
+
+
+def test_what_is_enrolled_is_found_in_others_movements(taught):
+    for action in ACTIONS:
+        found = taught.recognise(clip(action, 2))
+        assert found.nearest == action
+        assert found.label in (action, None)
+        assert found.distance == min(found.scores.values()) == found.scores[action]
+    labels = [taught.recognise(clip(action, 3)).label for action in ACTIONS]
+    assert sum(map(str.__eq__, map(str, labels), ACTIONS)) >= 4
+
+
+def test_scores_are_the_distances_of_each_actions_nearest_example(taught, model):
+    enrolled = [(action, clip(action, subject)) for action in ACTIONS for subject in (0, 1)]
+    query = clip("bow", 3, 1)
+    found = taught.recognise(query)
+    expected = loops(model, enrolled, query)
+    assert found.scores.keys() == expected.keys()
+    assert list(found.scores.values()) == sorted(found.scores.values())
+    for label, distance in expected.items():
+        assert_close(found.scores[label], distance, rtol=1e-4, atol=1e-6)
+    nearest = taught.library.example(found.example)
+    assert nearest.label == found.nearest
+    assert_close(float(model.distances([query], [nearest.motion])), found.distance, rtol=1e-4, atol=1e-6)
+
+
+def test_an_enrolled_recording_is_surely_itself_and_a_strange_one_is_unknown(recogniser):
+    recogniser.enrol("squat", clip("squat"))
+    same = recogniser.recognise(clip("squat"))
+    assert (same.label, same.distance) == ("squat", 0)
+    assert same.confidence > 0.95
+    strange = recogniser.recognise(clip("wave_both_arms", 2))
+    assert strange.label is None
+    assert strange.nearest == "squat"
+    assert strange.confidence < 0.5
+
+
+def test_the_threshold_decides_who_gets_a_label(model):
+    with Recogniser.load(model=model, threshold=0) as recogniser:
+        recogniser.enrol("squat", clip("squat"))
+        assert recogniser.recognise(clip("wave_both_arms", 2)).label == "squat"
+        recogniser.threshold = 1.0
+        assert recogniser.recognise(clip("squat", 2)).label is None
+
+
+def test_the_alignment_is_that_of_the_nearest_example_and_made_once(taught, model):
+    query = clip("squat", 3)
+    found = taught.recognise(query)
+    expected = model.trace(query, taught.library.example(found.example).motion)
+    assert isinstance(found.alignment, Alignment)
+    assert torch.equal(found.alignment.path, expected.path)
+    assert_close(found.alignment.distance, expected.distance)
+    assert found.alignment is found.alignment
+
+
+def test_nothing_enrolled_is_nothing_recognised(recogniser):
+    found = recogniser.recognise(clip("bow"))
+    assert (found.label, found.nearest, found.confidence, dict(found.scores)) == (None, None, 0.0, {})
+    assert found.distance == float("inf")
+    assert found.alignment is None
+    assert recogniser.actions == {}
+
+
+def test_any_layout_is_recognised_and_missing_joints_are_handled(taught):
+    for name in ("core15", "kinect20", "mediapipe33"):
+        query = convert(clip("squat", 2), LAYOUTS[name])
+        assert taught.recognise(query).nearest == "squat"
+    whole = clip("jumping_jack", 2)
+    valid = whole.valid.clone()
+    valid[:, :, [LAYOUTS["ntu25"].index(joint) for joint in ("left_foot", "left_ankle", "head")]] = False
+    assert taught.recognise(whole.replace(valid=valid)).nearest == "jumping_jack"
+
+
+def test_every_person_gets_an_answer_in_their_order(taught):
+    unseen = clip("bow")
+    unseen = unseen.joints.new_full(unseen.joints.shape, torch.nan)
+    people = crowd(clip("squat", 2), clip("jumping_jack", 2))
+    joints = torch.cat([people.joints, unseen[: len(people)][:, :1].expand(len(people), -1, -1, -1)], 1)
+    found = taught.recognise_each(Motion(joints, people.layout))
+    assert len(found) == 3
+    assert [one.nearest for one in found] == ["squat", "jumping_jack", None]
+    alone = [taught.recognise(people.person(at)) for at in (0, 1)]
+    assert_close([one.distance for one in found[:2]], [one.distance for one in alone])
+    assert found[2].confidence == 0
+
+
+def test_two_persons_are_recognised_together(recogniser):
+    recogniser.enrol("both", crowd(clip("squat", 0), clip("bow", 0)))
+    recogniser.enrol("neither", crowd(clip("kick_forward", 0), clip("jumping_jack", 0)))
+    assert recogniser.recognise(crowd(clip("bow", 2), clip("squat", 2))).nearest == "both"
+
+
+def test_what_was_rejected_is_not_taken_for_the_action_again(taught):
+    lookalike, real = clip("squat", 2), clip("squat", 0, 1)
+    assert taught.recognise(lookalike).nearest == "squat"
+    taught.reject("squat", lookalike)
+    found = taught.recognise(lookalike)
+    assert found.label != "squat"
+    assert found.nearest != "squat"
+    assert "squat" in found.scores
+    assert all(not label.startswith(NOT) for label in found.scores)
+    assert taught.actions == dict.fromkeys(sorted(ACTIONS), 2)
+    assert taught.recognise(real).nearest == "squat"
+
+
+def test_an_action_whose_only_match_was_rejected_is_unknown_for_certain(recogniser):
+    recogniser.enrol("squat", clip("squat", 0))
+    recogniser.reject("squat", clip("squat", 2))
+    found = recogniser.recognise(clip("squat", 2))
+    assert (found.label, found.nearest, found.confidence) == (None, "squat", 0.0)
+
+
+def test_actions_are_renamed_and_forgotten_with_what_was_rejected(taught):
+    taught.reject("squat", clip("bow", 2))
+    taught.rename("squat", " knees bend ")
+    assert taught.library.labels.count(NOT + "knees bend") == 1
+    assert taught.recognise(clip("squat", 2)).nearest == "knees bend"
+    assert taught.forget("knees bend") == 2
+    assert not any("knees" in label for label in taught.library.labels)
+    assert taught.recognise(clip("squat", 2)).nearest != "knees bend"
+    taught.rename("bow", "kick_forward", merge=True)
+    assert taught.actions == {"jumping_jack": 2, "kick_forward": 4, "wave_both_arms": 2}
+
+
+def test_what_another_program_enrols_is_seen_at_once_and_only_that_is_encoded(model, place):
+    passes = []
+    hook = model.encoder.register_forward_hook(lambda module, given, made: passes.append(len(given[0])))
+    try:
+        with Recogniser.load(place, model=model) as first:
+            first.enrol("squat", [clip("squat", subject) for subject in (0, 1, 2)])
+            first.recognise(clip("squat", 3))
+            with Recogniser.load(place) as second:
+                second.enrol("bow", clip("bow", 0))
+            passes.clear()
+            assert first.recognise(clip("bow", 3)).nearest == "bow"
+            assert passes == [1, 1]  # the query and the new example
+            passes.clear()
+            assert first.recognise(clip("bow", 2)).nearest == "bow"
+            assert passes == [1]
+            with Library(place) as library:
+                library.remove("bow")
+            assert first.recognise(clip("bow", 2)).nearest == "squat"
+            assert passes == [1, 1]
+    finally:
+        hook.remove()
+
+
+def test_a_library_opened_again_gives_the_same_answers(model, tmp_path):
+    query = clip("bow", 2)
+    with Recogniser.load(tmp_path / "library.db", model=model) as first:
+        first.enrol("squat", clip("squat"))
+        first.enrol("bow", [clip("bow", 0), clip("bow", 1)])
+        before = first.recognise(query)
+        assert first.save(tmp_path / "saved.jeanie") == 3
+    for place in ("library.db", "saved.jeanie"):
+        with Recogniser.load(tmp_path / place, model=model) as again:
+            assert again.actions == {"bow": 2, "squat": 1}
+            after = again.recognise(query)
+            assert after.scores == before.scores
+            assert after.confidence == before.confidence
+
+
+def test_a_saved_file_is_loaded_as_a_copy(model, tmp_path):
+    with Recogniser.load(model=model) as first:
+        first.enrol("squat", clip("squat"))
+        first.save(tmp_path / "saved.jeanie")
+    content = (tmp_path / "saved.jeanie").read_bytes()
+    with Recogniser.load(tmp_path / "saved.jeanie", model=model) as copy:
+        copy.enrol("bow", clip("bow"))
+        folder = Path(copy.library.place).parent
+        assert folder.is_dir()
+    assert not folder.exists()
+    assert (tmp_path / "saved.jeanie").read_bytes() == content
+
+
+def test_a_library_of_another_model_is_refused_until_it_is_migrated(model, other_model, tmp_path):
+    place = tmp_path / "library.db"
+    with Recogniser.load(place, model=model) as first:
+        first.enrol("squat", clip("squat"))
+        first.enrol("bow", clip("bow"))
+        first.save(tmp_path / "saved.jeanie")
+        before = first.recognise(clip("bow", 2))
+    with pytest.raises(DataError, match=r"made with another model \(.*migrate=True"):
+        Recogniser.load(place, model=other_model)
+    with pytest.raises(DataError, match="made with another model"):
+        Recogniser.load(tmp_path / "saved.jeanie", model=other_model)
+    with Recogniser.load(place, model=model) as unchanged:
+        assert unchanged.migrated == 0
+        assert unchanged.recognise(clip("bow", 2)).scores == before.scores
+        with Recogniser.load(place, model=other_model, migrate=True) as moved:
+            assert moved.migrated == 2
+            after = moved.recognise(clip("bow", 2))
+            assert after.nearest == "bow"
+            assert after.scores != before.scores
+        with pytest.raises(DataError, match="made with another model"):  # while it was in use
+            unchanged.recognise(clip("bow", 2))
+    with Recogniser.load(place, model=other_model) as moved:
+        assert moved.migrated == 0
+        with pytest.raises(DataError, match=r"saved\.jeanie: made with another model"):
+            moved.merge(tmp_path / "saved.jeanie")
+        assert moved.merge(tmp_path / "saved.jeanie", migrate=True).already == 2
+        assert moved.recognise(clip("bow", 2)).scores == after.scores
+
+
+def test_many_examples_are_pruned_without_changing_an_answer(recogniser, model, monkeypatch):
+    monkeypatch.setattr(gallery, "PRUNED", 60)
+    noise = torch.Generator().manual_seed(0)
+    originals = [clip(action, subject) for action in ACTIONS for subject in range(4)]
+    enrolled = [
+        (
+            motion.label,
+            motion.replace(joints=motion.joints + 0.02 * torch.randn(motion.joints.shape, generator=noise)),
+        )
+        for motion in originals
+        for _ in range(3)
+    ]
+    recogniser.library.add_many(enrolled)
+    queries = [clip(action, 3, 1) for action in ACTIONS]
+    table = model.distances(queries, [motion for _, motion in enrolled])
+    labels = [label for label, _ in enrolled]
+    shelf = recogniser._gallery.shelf()
+    compared = 0
+    for row, query in zip(table.tolist(), queries, strict=True):
+        found = recogniser.recognise(query)
+        for label in ACTIONS:
+            expected = min(value for value, other in zip(row, labels, strict=True) if other == label)
+            assert_close(found.scores[label], expected, rtol=1e-4, atol=1e-6)
+        assert labels[shelf.ids.index(found.example)] == found.nearest
+        compared += recogniser._gallery.nearest(model.features(model.collate([query])), shelf).compared
+    assert compared < 0.8 * len(enrolled) * len(queries)
+
+
+def test_threads_may_recognise_while_one_enrols(taught):
+    wrong = []
+
+    def ask():
+        for action in ACTIONS:
+            if taught.recognise(clip(action, 2)).nearest != action:
+                wrong.append(action)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for action in ACTIONS:
+        taught.enrol(action, clip(action, 3))
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert taught.actions == dict.fromkeys(sorted(ACTIONS), 3)
+
+
+def test_an_answer_is_explained_by_its_nearest_example(taught):
+    told = taught.explain(clip("squat", 2))
+    assert told.label == "squat"
+    assert_close(told.distance, taught.recognise(clip("squat", 2)).distance, rtol=1e-4, atol=1e-6)
+    assert told.text
+
+
+def test_a_stream_recognises_what_is_enrolled(taught):
+    still = clip("squat", 2)[:1].joints.expand(45, -1, -1, -1)
+    stream = taught.stream(LAYOUTS["ntu25"], rate=30)
+    events = stream.push(still) + stream.push(clip("squat", 2).joints) + stream.push(still) + stream.finish()
+    assert "squat" in [event.label for event in events]
+
+
+def test_a_model_of_ones_own_has_a_bank_of_generated_motions():
+    own = FewShotModel(RAW.but({"inputs.prepare.layout": "core15"})).eval()
+    with Recogniser.load(model=own) as recogniser:
+        recogniser.enrol("squat", clip("squat"))
+        recogniser.enrol("bow", clip("bow"))
+        assert recogniser.recognise(clip("bow", 2)).nearest == "bow"
+        assert recogniser.recognise(clip("bow")).label == "bow"
+
+
+def test_the_examples_of_the_page_run_as_printed():
+    found = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted > 15
+    assert found.failed == 0
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("motion", "error", "message"),
+    [
+        (clip("squat")[:1], DataError, "1 of 1 frames; a movement needs at least 2"),
+        ("squat.npz", ConfigError, "needs a Motion, got str; read_motion"),
+        ([], ConfigError, "no motion to enrol as 'squat'"),
+        (
+            Motion(
+                torch.rand(9, 2, 3),
+                LAYOUTS["core15"].__class__("stub", ("neck", "head"), ((0, 1),), (), 0, 0),
+            ),
+            DataError,
+            "layout 'stub' shows 3 of the model's 16 joints, 5 are needed",
+        ),
+        (
+            Motion(torch.full((9, 15, 3), 3e38), LAYOUTS["core15"], name="huge"),
+            DataError,
+            "huge: its positions are too large",
+        ),
+    ],
+)
+def test_what_cannot_be_an_example_changes_nothing(recogniser, motion, error, message):
+    recogniser.enrol("bow", clip("bow"))
+    before = recogniser.library.revision
+    several = [clip("squat"), motion] if motion != [] else []
+    with pytest.raises(error, match=message):
+        recogniser.enrol("squat", several)
+    assert recogniser.actions == {"bow": 1}
+    assert recogniser.library.revision == before
+    if isinstance(motion, Motion):
+        with pytest.raises(error, match=message):
+            recogniser.recognise(motion)
+
+
+@pytest.mark.errors
+def test_labels_and_actions_that_are_none_are_named(recogniser):
+    with pytest.raises(ConfigError, match="does not begin with \u2260"):
+        recogniser.enrol(NOT + "bow", clip("bow"))
+    with pytest.raises(ConfigError, match="1 to 200 characters"):
+        recogniser.enrol("  ", clip("bow"))
+    with pytest.raises(ConfigError, match="no action 'bow'; enrol it first"):
+        recogniser.reject("bow", clip("bow"))
+    with pytest.raises(ConfigError, match="no action 'bow'"):
+        recogniser.forget("bow")
+    with pytest.raises(ConfigError, match="nothing to compare with"):
+        recogniser.explain(clip("bow"))
+
+
+@pytest.mark.errors
+def test_an_example_that_a_model_cannot_use_is_named(recogniser):
+    recogniser.enrol("bow", clip("bow"))
+    number = recogniser.library.add("squat", clip("squat")[:1])
+    with pytest.raises(DataError, match=f"example {number} of 'squat': .*at least 2; forget it"):
+        recogniser.recognise(clip("bow", 2))
+    recogniser.library.remove_example(number)
+    assert recogniser.recognise(clip("bow", 2)).nearest == "bow"
+
+
+@pytest.mark.errors
+def test_wrong_options_are_named(model, tmp_path):
+    with Library(tmp_path / "library.db") as library:
+        with pytest.raises(ConfigError, match=r"confidence from 0 to 1, got 1\.5"):
+            Recogniser(model, library, threshold=1.5)
+        with pytest.raises(ConfigError, match=r"set\s+inputs.prepare.layout"):
+            Recogniser(FewShotModel.raw(), library)
+    (tmp_path / "text").write_text("no library, " * 100)
+    with pytest.raises(DataError, match="not a database"):
+        Recogniser.load(tmp_path / "text", model=model)
+    (tmp_path / "zip").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(DataError, match="not a readable export"):
+        Recogniser.load(tmp_path / "zip", model=model)
