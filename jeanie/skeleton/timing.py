@@ -36,7 +36,7 @@ def bridge(
     return torch.where((valid | ~valid.any(0))[..., None], values, bridged)
 
 
-def at_rate(frames: int, rate: float, new_rate: float) -> Float[Tensor, " new"]:
+def at_rate(frames: int, rate: float | int, new_rate: float | int) -> Float[Tensor, " new"]:
     """Positions, in frames, of the moments 0, 1/new_rate, 2/new_rate, ... seconds within ``frames`` frames."""
     last = (frames - 1) / rate * new_rate
     steps = torch.arange(int(last + 1e-6) + 1, dtype=torch.float64)  # 1e-6: 59 * (15 / 30) may end in .4999

@@ -1,0 +1,98 @@
+"""How well movements are found in a stream: clips of MSRAction3D one after another, with rest between them and without.
+
+Every draw enrols five actions with up to three examples by two persons and shows clips of them by a third one. Writes
+docs/results/streams.md.
+"""
+
+import argparse
+import platform
+import random
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from jeanie.datasets import open_dataset
+from jeanie.datasets.dataset import Dataset
+from jeanie.recogniser import Recogniser
+from jeanie.recogniser.bank import fingerprint
+from jeanie.recogniser.stream import Stream
+from jeanie.skeleton import Motion
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "recogniser"))
+from movements import found, joined, moving  # noqa: E402  what the tests measure by
+
+KINDS = {"a second of rest between clips": 1.0, "cut to the movement, no rest at all": 0.0}
+
+
+def drawn(clips: Dataset, seed: int, count: int) -> tuple[dict[str, list[Motion]], list[Motion]]:
+    """Examples by action, and clips of another person."""
+    labels, subjects = list(clips.labels), list(clips.subjects)
+    chosen = random.Random(seed)
+    actions = chosen.sample(sorted(set(labels), key=str), 5)
+    people = sorted(set(subjects), key=str)
+    chosen.shuffle(people)
+    examples = {
+        str(action): [
+            clips[i] for i in range(len(clips)) if labels[i] == action and subjects[i] in people[:2]
+        ][:3]
+        for action in actions
+    }
+    shown = [clips[i] for i in range(len(clips)) if labels[i] in actions and subjects[i] == people[2]]
+    chosen.shuffle(shown)
+    return {label: motions for label, motions in examples.items() if motions}, shown[:count]
+
+
+def measured(recogniser: Recogniser, shown: list[Motion], pause: float) -> tuple[float, ...]:
+    """Recall and precision of events, the same and right labels of those with a label, milliseconds a frame."""
+    parts = shown if pause else [moving(clip) for clip in shown]
+    joints, truth = joined(parts, pause, blend=0.3 if pause else 0.2)
+    stream = Stream(recogniser, shown[0].layout, rate=shown[0].rate)
+    start = time.process_time()
+    events = [event for at in range(0, len(joints), 5) for event in stream.push(joints[at : at + 5])]
+    events += stream.finish()
+    spent = 1e3 * (time.process_time() - start) / len(joints)
+    named = [event for event in events if event.label is not None]
+    return (*found(events, truth)[:2], *found(named, truth), spent)
+
+
+def main() -> None:
+    """Measure and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=20, help="of the first draw")
+    parser.add_argument("--clips", type=int, default=12)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    clips = open_dataset("msraction3d")
+    rows: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
+    for draw in range(given.draws):
+        examples, shown = drawn(clips, given.seed + draw, given.clips)
+        with Recogniser.load() as recogniser:
+            for label, motions in examples.items():
+                recogniser.enrol(label, motions)
+            for kind, pause in KINDS.items():
+                rows[kind].append(measured(recogniser, shown, pause))
+            model = fingerprint(recogniser.model)[:8]
+    lines = [
+        "# Movements in streams\n",
+        "Written by `benchmarks/streams.py`: clips of MSRAction3D by one person one after another, five actions",
+        f"enrolled with up to three examples by two others; {given.draws} draws (seeds from {given.seed}) of",
+        f"{given.clips} clips, model {model}, {platform.machine()}, torch {torch.__version__}, 1 thread.",
+        "An event is in the right place where it and a clip have at least half of what both cover in common.\n",
+        "| | clips found | events in right places | clips found and named | named events in right places "
+        "| right names | CPU, ms a frame |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind, values in rows.items():
+        means = torch.tensor(values).mean(0).tolist()
+        cells = [f"{100 * value:.0f} %" for value in means[:5]]
+        lines.append(f"| {kind} | {' | '.join(cells)} | {means[5]:.1f} |")
+    (ROOT / "docs" / "results" / "streams.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
