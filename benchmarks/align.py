@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import peers
@@ -29,6 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01
 BUDGET_S = 1.5  # of one contestant in one comparison
 MAX_ROUNDS = 15
+# (contestant, how many times faster forward+backward should be, in which cases)
+GOALS = (
+    ("pysdtw", 12, "soft-DTW"), ("tslearn", 60, "soft-DTW"),
+    ("jeanie torch", 30, "64 pairs, 7x7"), ("plain numba", 150, "64 pairs, 7x7"),
+)  # fmt: skip
 Step = Callable[[], object]
 Times = dict[str, float]
 
@@ -115,7 +121,11 @@ def viewpoints(
 
 
 def scaling() -> dict[str, dict[str, float]]:
-    """Nanoseconds a cell, forward+backward, one thread: over pairs (7x7, 30, shift 2), over shifts (9x9, 20)."""
+    """Nanoseconds a cell, one thread, CPU time: over pairs (7x7, 30, shift 2), over shifts (9x9, 20).
+
+    A cell is one number of the cost. The time is that of a whole ``align`` on given costs and its backward: Python,
+    torch and the memory for plan and gradient included.
+    """
     by_pairs = {n: torch.rand(n, 30, 30, 7, 7) for n in (16, 64, 256)}
     steps: dict[str, Step] = {
         str(n): gradient_step(lambda c: jeanie.align(c, shift=2), c) for n, c in by_pairs.items()
@@ -239,6 +249,10 @@ def markdown(result: dict[str, object]) -> str:
         "Written by `make bench` (`benchmarks/align.py`); medians of interleaved rounds.",
         "In brackets: how many times slower than `jeanie native` in the same run.",
         "",
+        "Soft-DTW starts from features: distances, alignment and, with backward, the gradient by the first argument's",
+        "features. The cases with views start from costs. Times include Python and torch. One thread is CPU time; all",
+        "threads is wall time, where pysdtw, tslearn and numba's own threads count as well.",
+        "",
         head + ".",
         "",
     ]
@@ -254,9 +268,23 @@ def markdown(result: dict[str, object]) -> str:
                 )
                 lines.append(f"| {case} | {name} | {shown} |")
         lines.append("")
+    lines += goals(result)
     for key in ("ns a cell, forward+backward, 1 thread", "instructions a cell", "memory"):
         lines += [f"## {key}", "", "```", json.dumps(result[key], indent=1), "```", ""]
     return "\n".join(lines)
+
+
+def goals(result: dict[str, Any]) -> list[str]:
+    """What was aimed at, forward+backward, and whether this run reached it."""
+    lines = ["## Goals, forward+backward", "", "| goal | case | run | reached |", "|---|---|---|---|"]
+    for name, least, start in GOALS:
+        for key in (key for key in result if key.endswith(" ms")):
+            for case in (case for case in result[key] if case.startswith(start)):
+                times = result[key][case]["forward+backward"]
+                ratio = times[name] / times["jeanie native"]
+                verdict = "yes" if ratio >= least else "no"
+                lines.append(f"| {least}x {name} | {case} | {key} | {verdict}: {ratio:.1f}x |")
+    return [*lines, ""]
 
 
 def main() -> None:

@@ -11,11 +11,9 @@ from jeanie.align.cells import BAD_FEATURES, reject
 
 __all__ = ["METRICS", "base_distance", "base_slope", "slopes", "squared_about", "squared_distances"]
 
-METRICS = ("euclidean", "sqeuclidean", "rbf")
+METRICS = ("euclidean", "sqeuclidean", "rbf")  # in the order of JeanieMetric, kernel/job.h
 
-# A matrix product leaves an error of about 1e-7 of |x|^2 + |y|^2; what is smaller than this share of it is recomputed.
-_SMALL = 4e-3
-_REPAIR = 2**22  # numbers gathered at once for that
+_REPAIR = 2**22  # numbers gathered at once
 
 
 def _repair(out: Tensor, x: Tensor, y: Tensor, limit: Tensor) -> None:
@@ -34,11 +32,11 @@ def squared_about(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
     if not x.shape[1] or not y.shape[1] or not len(x):
         return x.new_empty(len(x), x.shape[1], y.shape[1]), None
     if x.device.type == "cpu" and native.available():
-        out = native.squares(x, y, _SMALL, may_refuse=True)
+        out = native.squares(x, y, native.SMALL, may_refuse=True)
         if out is not None:
             return out, None
         middle = y.mean(1, keepdim=True)
-        out = native.squares(x - middle, y - middle, _SMALL, may_refuse=False)
+        out = native.squares(x - middle, y - middle, native.SMALL, may_refuse=False)
         assert out is not None
         return out, middle
     middle = y.mean(1, keepdim=True)
@@ -47,7 +45,7 @@ def squared_about(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
     if not bool(size_x.sum().isfinite()) or not bool(size_y.sum().isfinite()):
         reject(BAD_FEATURES)
     out = (size_x[:, :, None] + size_y[:, None]).baddbmm_(x, y.mT, alpha=-2)
-    _repair(out, x, y, _SMALL * (size_x + size_y.amax(1, keepdim=True)))
+    _repair(out, x, y, native.SMALL * (size_x + size_y.amax(1, keepdim=True)))
     return out, middle
 
 

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from jeanie.align.alignment import MAX_VIEW_AXES, Lengths, Number, check_gamma, check_options, lengths_tensor
 from jeanie.align.cells import check_lengths
 from jeanie.align.cost import METRICS
-from jeanie.align.fused import Options, table
+from jeanie.align.fused import Options, kernel_pairs, table
 from jeanie.errors import ConfigError, ShapeError
 
 __all__ = ["distances"]
@@ -157,23 +157,29 @@ def _recorded(x: Tensor) -> Tensor:
     return x
 
 
+def _part(x: Tensor, at: slice) -> Tensor:
+    """``x[at]``; ``x`` itself where that is all of it, since autograd would copy a slice's gradient."""
+    return x if at.start == 0 and at.stop >= len(x) else x[at]
+
+
 def _matched(
     query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
 ) -> Tensor:
-    cells = (
-        query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1]) if len(query) else 1
-    )
+    if not len(query):
+        return query.new_empty(0)
+    direct = kernel_pairs(query, support, tau, tau_, options)
+    if direct is not None:
+        return direct
+    tau, tau_ = (None if n is None else n[:, None] for n in (tau, tau_))
+    cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1])
     step = max(1, _CHUNK // cells, 32)
     forget = _too_large(query, support, cells * len(query))
-    parts = [
-        _chunk(
-            query[i : i + step], support[i : i + step],
-            tuple(None if n is None else n[i : i + step, None] for n in (tau, tau_)),  # type: ignore[arg-type]
-            options, forget,
-        )
-        for i in range(0, len(query), step)
-    ]  # fmt: skip
-    return torch.cat(parts).squeeze(1) if parts else query.new_empty(0)
+    parts = []
+    for i in range(0, len(query), step):
+        some = slice(i, i + step)
+        lengths = None if tau is None else _part(tau, some), None if tau_ is None else _part(tau_, some)
+        parts.append(_chunk(_part(query, some), _part(support, some), lengths, options, forget))
+    return torch.cat(parts).squeeze(1)
 
 
 def _all_pairs(
@@ -193,7 +199,7 @@ def _all_pairs(
                 None if tau is None else tau[at_query, None].expand(count),
                 None if tau_ is None else tau_[None, some].expand(count),
             )
-            row.append(_chunk(query[at_query], support[some], lengths, options, forget))
+            row.append(_chunk(_part(query, at_query), _part(support, some), lengths, options, forget))
         rows.append(torch.cat(row, 1))
     return torch.cat(rows)
 

@@ -4,17 +4,19 @@ The composition of ``cost`` and ``operator`` gives the same numbers; it is taken
 torch.compile, torch.func, plan ``preprint``, and for second derivatives.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from jeanie.align import native
 from jeanie.align.alignment import align
-from jeanie.align.cost import base_distance, base_slope, slopes, squared_about, squared_distances
-from jeanie.align.operator import align_table, compute
+from jeanie.align.cost import METRICS, base_distance, base_slope, slopes, squared_about, squared_distances
+from jeanie.align.operator import align_table, backend_for, compute, scaled
 from jeanie.align.recursion import softmin
 
-__all__ = ["Options", "table"]
+__all__ = ["Options", "kernel_pairs", "table"]
 
 Lengths = tuple[Tensor | None, Tensor | None]
 
@@ -94,6 +96,16 @@ def _best_views(cost: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
     return (least - gamma * total.log()).squeeze(4), share.div_(total).view(cost.shape)
 
 
+def _slopes_again(
+    query: Tensor, support: Tensor, lengths: Lengths, options: Options, grad: Tensor
+) -> Iterator[Tensor | None]:
+    """Gradients that can be differentiated again: a second derivative will be asked for."""
+    inputs = [x for x in (query, support) if x.requires_grad]
+    value = _composed(query, support, lengths, options)
+    found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
+    return (next(found) if x.requires_grad else None for x in (query, support))
+
+
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -121,11 +133,8 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, support, tau, tau_, plan, cost, middle = ctx.saved_tensors
         options: Options = ctx.options
-        if torch.is_grad_enabled():  # a second derivative will be asked for
-            inputs = [x for x in (query, support) if x.requires_grad]
-            value = _composed(query, support, (tau, tau_), options)
-            found = iter(torch.autograd.grad(value, inputs, grad, create_graph=True))
-            return (*(next(found) if x.requires_grad else None for x in (query, support)), None, None, None)
+        if torch.is_grad_enabled():
+            return (*_slopes_again(query, support, (tau, tau_), options, grad), None, None, None)
         matched = options.matched
         weight = plan
         slope = None if cost is None else base_slope(cost, options.metric, options.sigma)
@@ -148,11 +157,57 @@ class _Fused(torch.autograd.Function):
         return (*both, None, None, None)
 
 
+def _full(x: Tensor, lengths: Tensor | None) -> Tensor:
+    return torch.full((len(x),), x.shape[1]) if lengths is None else lengths.contiguous()
+
+
+class _Pairs(torch.autograd.Function):
+    """Matched pairs without views in one native call, which gives the gradients of the values along with them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
+    ) -> Tensor:
+        lengths = None
+        if tau is not None or tau_ is not None:
+            lengths = _full(query, tau), _full(support, tau_)
+        value, *grads = native.matched(
+            query, support, lengths, METRICS.index(options.metric), options.sigma, options.gamma, options.band,
+            ctx.needs_input_grad[:2],
+        )  # fmt: skip
+        ctx.options = options
+        ctx.save_for_backward(query, support, tau, tau_, *grads)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, support, tau, tau_, *grads = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            lengths = None if tau is None else tau[:, None], None if tau_ is None else tau_[:, None]
+            again = _slopes_again(query, support, lengths, ctx.options, grad[:, None])
+            return (*again, None, None, None)
+        by = grad.view(-1, 1, 1)
+        return (*(None if g is None else scaled(g, by) for g in grads), None, None, None)
+
+
+def _transformed() -> bool:
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+
+
+def kernel_pairs(
+    query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
+) -> Tensor | None:
+    """Distances ``[pair]`` without ever holding their costs, a few pairs at a time; None where the kernel cannot."""
+    plain = query.dim() == support.dim() == 3 and options.gamma > 0 and options.plan == "smooth"
+    if not plain or backend_for(query, options.backend) != "native" or _transformed():
+        return None
+    result: Tensor = _Pairs.apply(query, support, tau, tau_, options)  # type: ignore[no-untyped-call]
+    return result
+
+
 def table(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
     """Distances ``[query, support]`` of features; ``lengths`` are tables of the same shape."""
-    transformed = torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
-    if transformed or options.plan == "preprint":
+    if _transformed() or options.plan == "preprint":
         return _composed(query, support, lengths, options)
-    apply: Any = _Fused.apply
-    result: Tensor = apply(query, support, *lengths, options)
+    result: Tensor = _Fused.apply(query, support, *lengths, options)  # type: ignore[no-untyped-call]
     return result

@@ -19,9 +19,13 @@ from torch import Tensor
 from jeanie.align.cells import BAD_FEATURES, NO_PATH, NOT_FINITE, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["available", "instruction_set", "path", "soft_or_hard", "squares"]
+__all__ = ["available", "fresh_like", "instruction_set", "matched", "path", "soft_or_hard", "squares"]
+
+# A matrix product leaves an error of about 1e-7 of |x|^2 + |y|^2; what is smaller than this share of it is recomputed.
+SMALL = 4e-3
 
 _NOT_FINITE, _OUT_OF_RANGE, _NO_PATH, _NO_MEMORY = 1, 2, 3, 4
+_LARGE = 2**22  # bytes that are sure to hold a large page
 _I64, _F64, _PTR = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
@@ -35,6 +39,17 @@ class _Job(ctypes.Structure):
         ("grid", _I64 * 4),
         *((name, _I64) for name in ("shift", "threads")),
         *((name, _F64) for name in ("gamma", "scale_hi", "scale_lo", "unit_hi", "unit_lo", "band")),
+    )
+
+
+class _Matched(ctypes.Structure):
+    """Mirror of ``JeanieMatched`` in kernel/job.h."""
+
+    _fields_ = (
+        ("job", _Job),
+        *((name, _PTR) for name in ("x", "y", "grad_x", "grad_y")),
+        *((name, _I64) for name in ("features", "metric")),
+        *((name, _F64) for name in ("sigma", "small")),
     )
 
 
@@ -66,8 +81,12 @@ def _library() -> ctypes.CDLL | None:
             library.jeanie_instruction_set.restype = ctypes.c_char_p
             library.jeanie_align.argtypes = (ctypes.POINTER(_Job), ctypes.c_int)
             library.jeanie_align.restype = ctypes.c_int
+            library.jeanie_matched.argtypes = (ctypes.POINTER(_Matched), ctypes.c_int)
+            library.jeanie_matched.restype = ctypes.c_int
             library.jeanie_squares.argtypes = (ctypes.POINTER(_Squares), ctypes.c_int)
             library.jeanie_squares.restype = ctypes.c_int
+            library.jeanie_prefer_large_pages.argtypes = (_PTR, _I64)
+            library.jeanie_prefer_large_pages.restype = None
             return library
     return None
 
@@ -81,6 +100,18 @@ def instruction_set() -> str:
     """The build that this processor runs: ``avx2`` or ``baseline`` (SSE2, NEON); ``none`` without a kernel."""
     library = _library()
     return library.jeanie_instruction_set().decode() if library else "none"
+
+
+def fresh_like(x: Tensor) -> Tensor:
+    """An uninitialised tensor like ``x``, in large pages if the system has them.
+
+    Memory that comes anew from the system costs a fault a page; with 4 KB a page they took as long as the alignment.
+    """
+    fresh = torch.empty_like(x)
+    library, size = _library(), fresh.numel() * fresh.element_size()
+    if library is not None and size >= _LARGE and x.device.type == "cpu":
+        library.jeanie_prefer_large_pages(fresh.data_ptr(), size)
+    return fresh
 
 
 @functools.lru_cache(64)
@@ -159,13 +190,66 @@ def _run(
         gamma=gamma, scale_hi=hi, scale_lo=lo, unit_hi=unit_hi, unit_lo=unit_lo, band=-1.0 if band is None else band,
     )  # fmt: skip
     status = library.jeanie_align(ctypes.byref(job), int(cost.dtype == torch.float64))
+    _check(status, NOT_FINITE)
+    return value, forward
+
+
+def _check(status: int, not_finite: str) -> None:
+    """Raise what a kernel's status means; OverflowError asks for float64."""
     if status == _OUT_OF_RANGE:
         raise OverflowError
     if status == _NO_MEMORY:
         raise MemoryError("the alignment kernel could not get its workspace")
     if status in (_NOT_FINITE, _NO_PATH):
-        reject({_NOT_FINITE: NOT_FINITE, _NO_PATH: NO_PATH}[status])
-    return value, forward
+        reject({_NOT_FINITE: not_finite, _NO_PATH: NO_PATH}[status])
+
+
+def _too_large(gamma: float) -> ConfigError:
+    return ConfigError(
+        f"costs / gamma must stay below 2^34, got costs beyond {gamma * 2.0**34 * math.log(2):.3g} with "
+        f"gamma {gamma}; use a larger gamma, or gamma=0 for the hard minimum"
+    )
+
+
+def matched(
+    query: Tensor,
+    support: Tensor,
+    lengths: tuple[Tensor, Tensor] | None,
+    metric: int,
+    sigma: float,
+    gamma: float,
+    band: float | None,
+    needed: tuple[bool, bool],
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Soft-DTW of ``query[pair, t, feature]`` with ``support[pair, s, feature]``: values and their gradients by both.
+
+    One native call, a few pairs at a time, so that costs and plans stay in the cache. ``metric`` is the place of the
+    base distance in cost.METRICS; ``needed`` says which gradients are wanted.
+    """
+    library = _library()
+    assert library is not None
+    query, support = query.detach().contiguous(), support.detach().contiguous()
+    value = query.new_empty(len(query))
+    grads = [fresh_like(x) if want else None for x, want in zip((query, support), needed, strict=True)]
+    pointers = [None if x is None else x.data_ptr() for x in (*(lengths or (None, None)), *grads)]
+    hi, lo, unit_hi, unit_lo = _constants(gamma, query.dtype)
+    job = _Matched(
+        _Job(
+            value=value.data_ptr(), rows_of=pointers[0], columns_of=pointers[1],
+            pairs=len(query), rows=query.shape[1], columns=support.shape[1], threads=torch.get_num_threads(),
+            gamma=gamma, scale_hi=hi, scale_lo=lo, unit_hi=unit_hi, unit_lo=unit_lo,
+            band=-1.0 if band is None else band,
+        ),
+        query.data_ptr(), support.data_ptr(), *pointers[2:], query.shape[2], metric, sigma, SMALL,
+    )  # fmt: skip
+    try:
+        _check(library.jeanie_matched(ctypes.byref(job), int(query.dtype == torch.float64)), BAD_FEATURES)
+    except OverflowError:
+        if query.dtype == torch.float64:
+            raise _too_large(gamma) from None
+        wide, *slopes = matched(query.double(), support.double(), lengths, metric, sigma, gamma, band, needed)
+        value, grads = wide.to(query.dtype), [None if g is None else g.to(query.dtype) for g in slopes]
+    return value, grads[0], grads[1]
 
 
 def squares(x: Tensor, y: Tensor, small: float, may_refuse: bool) -> Tensor | None:
@@ -231,7 +315,7 @@ def soft_or_hard(
         if visits_all and in_place and _one_attempt(flat, gamma):
             plan = flat
         else:
-            plan = torch.empty_like(flat) if visits_all else torch.zeros_like(flat)
+            plan = fresh_like(flat) if visits_all else fresh_like(flat).zero_()
         if _row_major(plan) != _row_major(flat):
             plan = plan.contiguous()
             flat = flat.contiguous()
@@ -239,10 +323,7 @@ def soft_or_hard(
         value, _ = _run(flat, lengths, gamma, shift, band, grid, plan, None)
     except OverflowError:
         if cost.dtype == torch.float64:
-            raise ConfigError(
-                f"costs / gamma must stay below 2^34, got costs beyond {gamma * 2.0**34 * math.log(2):.3g} with "
-                f"gamma {gamma}; use a larger gamma, or gamma=0 for the hard minimum"
-            ) from None
+            raise _too_large(gamma) from None
         wide, wide_plan = soft_or_hard(cost.double(), lengths, gamma, shift, band, with_plan)
         return wide.to(cost.dtype), None if wide_plan is None else wide_plan.to(cost.dtype)
     return value, None if plan is None else plan.view(cost.shape)

@@ -14,7 +14,7 @@ from jeanie.align import native, recursion, reference
 from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["align_table", "backend_for", "compute"]
+__all__ = ["align_table", "backend_for", "compute", "scaled"]
 
 _SCHEMA = (
     "(Tensor cost, Tensor? query_lengths, Tensor? support_lengths, float gamma, int shift, float? band, "
@@ -139,7 +139,7 @@ def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> 
     if grad_value is not None:
         if not with_plan:
             _, plan = align_table(cost, query_lengths, support_lengths, gamma, shift, band, backend, True)
-        grad = plan * grad_value.reshape(*grad_value.shape, *[1] * (plan.dim() - 2))
+        grad = scaled(plan, grad_value.reshape(*grad_value.shape, *[1] * (plan.dim() - 2)))
     if grad_plan is not None and with_plan and gamma > 0:  # a hard plan is piecewise constant
         cells, tau, tau_ = _cells(cost, query_lengths, support_lengths, band)
 
@@ -149,6 +149,17 @@ def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> 
         second = recursion.hessian_product(value, cost, grad_plan)
         grad = second if grad is None else grad + second
     return (grad, *[None] * 7)
+
+
+def scaled(plan: Tensor, by: Tensor) -> Tensor:
+    """Their product, which may be as large as all costs, for a backward pass."""
+    if (
+        torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or torch._C._functorch.maybe_current_level() is not None
+    ):
+        return plan * by
+    return torch.mul(plan, by, out=native.fresh_like(plan))
 
 
 def _vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, tuple[int, int]]:

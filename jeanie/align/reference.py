@@ -18,6 +18,7 @@ from jeanie.align.cells import NO_PATH, reject
 __all__ = ["soft"]
 
 _DEAD = -(2.0**60)  # exponent of a cell that no path reaches
+_SHARED = -900.0  # views of a cell within 2^900 of each other may share an exponent
 _LOWEST = -2000.0  # 2^-2000 is 0: what is so much smaller than the largest term does not count
 
 
@@ -52,12 +53,31 @@ def _weights(cost: Tensor, gamma: float) -> _Wide:
 def _windowed(x: _Wide, shift: int, first_axis: int) -> _Wide:
     """Sum over neighbours within ``shift`` on every view axis, clipped at the grid's edge."""
     m, k = x
-    for axis in range(first_axis, m.dim()):
-        reach = min(shift, m.shape[axis] - 1)
-        if reach:
-            pad = [0, 0] * (m.dim() - 1 - axis) + [reach, reach]
-            m = functional.pad(m, pad).unfold(axis, 2 * reach + 1, 1)
-            k = functional.pad(k, pad, value=_DEAD).unfold(axis, 2 * reach + 1, 1)
+    reach = {axis: min(shift, m.shape[axis] - 1) for axis in range(first_axis, m.dim())}
+    if not any(reach.values()):
+        return x
+    top = k.amax(tuple(reach), keepdim=True)
+    below = k - top
+    if bool((below < _SHARED).any()):
+        return _windowed_apart(x, reach)
+    m = m * torch.exp2(below)
+    for axis, r in reach.items():
+        padded = functional.pad(m, [0, 0] * (m.dim() - 1 - axis) + [r, r])
+        m = sum(
+            (padded.narrow(axis, i, m.shape[axis]) for i in range(1, 2 * r + 1)),
+            padded.narrow(axis, 0, m.shape[axis]),
+        )
+    return _Wide(m, top)  # one exponent for all views
+
+
+def _windowed_apart(x: _Wide, reach: dict[int, int]) -> _Wide:
+    """The same where views of a cell are too far apart for one exponent."""
+    m, k = x
+    for axis, r in reach.items():
+        if r:
+            pad = [0, 0] * (m.dim() - 1 - axis) + [r, r]
+            m = functional.pad(m, pad).unfold(axis, 2 * r + 1, 1)
+            k = functional.pad(k, pad, value=_DEAD).unfold(axis, 2 * r + 1, 1)
             m, k = _sum(m, k, -1)
     return _Wide(m, k)
 
@@ -116,7 +136,7 @@ def soft(
             p = _normalised(x.m * weight.m[:, d], x.k + weight.k[:, d])
             p = _Wide(p.m, torch.where(alive[:, d], p.k, _DEAD))
             for store, value in zip(kept, p if weigh_first else x, strict=True):
-                store.append(value)
+                store.append(value.expand_as(x.m))
             one, two = p, one
         return kept
 

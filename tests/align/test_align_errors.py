@@ -117,6 +117,9 @@ def test_the_preprints_plan_needs_a_middle_view():
         (FEATURES, FEATURES, {"metric": "cosine"}, ConfigError, "euclidean, sqeuclidean, rbf"),
         (FEATURES, FEATURES, {"sigma": 0.0}, ConfigError, "sigma"),
         (FEATURES, FEATURES, {"normalise": "max"}, ConfigError, "length, area, divergence"),
+        (FEATURES, FEATURES, {"matching": "dtw"}, ConfigError, "jeanie, fvm"),
+        (FEATURES, FEATURES, {"matching": "fvm", "view_gamma": -1.0}, ConfigError, "view_gamma needs"),
+        (FEATURES, FEATURES, {"matching": "fvm", "plan": "preprint"}, ConfigError, "use plan 'smooth'"),
         (FEATURES * math.nan, FEATURES, {}, ShapeError, "features need finite numbers"),
         (FEATURES, FEATURES / 0, {}, ShapeError, "features need finite numbers"),
         (FEATURES, FEATURES, {"gamma": -1.0}, ConfigError, "gamma"),
@@ -127,6 +130,16 @@ def test_features_that_do_not_fit(query, support, options, kind, says):
     with pytest.raises(kind) as error:
         distances(query, support, **options)
     assert says in str(error.value)
+
+
+@EVERY
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
+def test_features_of_matched_pairs_that_are_not_finite(bad, backend):
+    query = torch.rand(20, 3, 5)
+    query[17, 1, 2] = bad
+    for q, s in ((query, query.nan_to_num(0, 0, 0) * 0), (query.nan_to_num(0, 0, 0) * 0, query)):
+        with pytest.raises(ShapeError, match="features need finite numbers"):
+            distances(q, s, pairs="matched", backend=backend)
 
 
 def test_every_error_is_one_of_ours_and_a_value_error():

@@ -23,6 +23,12 @@ for dtype in (torch.float32, torch.float64):
             out += [value.detach(), cost.grad]
 x = torch.rand(3, 6, 5, generator=torch.Generator().manual_seed(0)) + 1000
 out.append(jeanie.distances(x, x[:2], metric="euclidean"))
+for dtype in (torch.float32, torch.float64):
+    for metric in ("euclidean", "sqeuclidean", "rbf"):
+        q, s = (torch.rand(9, n, 5, generator=torch.Generator().manual_seed(n)).to(dtype) for n in (11, 7))
+        q.requires_grad_(), s.requires_grad_()
+        value = jeanie.distances(q, s, metric=metric, pairs="matched", gamma=0.1)
+        out += [value.detach(), *torch.autograd.grad(value.sum(), (q, s))]
 torch.save(out, sys.argv[1])
 """
 
@@ -47,3 +53,13 @@ def test_both_builds_agree(tmp_path):
                 assert_close(next(found), cost.grad, rtol=0, atol=10 * rtol)
     x = torch.rand(3, 6, 5, generator=torch.Generator().manual_seed(0)) + 1000
     assert_close(next(found), distances(x, x[:2], metric="euclidean"), rtol=1e-4, atol=1e-6)
+    for dtype in (torch.float32, torch.float64):
+        rtol = 1e-4 if dtype == torch.float32 else 1e-10
+        for metric in ("euclidean", "sqeuclidean", "rbf"):
+            q, s = (
+                torch.rand(9, n, 5, generator=torch.Generator().manual_seed(n)).to(dtype).requires_grad_()
+                for n in (11, 7)
+            )
+            value = distances(q, s, metric=metric, pairs="matched", gamma=0.1)
+            for expected in (value.detach(), *torch.autograd.grad(value.sum(), (q, s))):
+                assert_close(next(found), expected, rtol=rtol, atol=rtol)

@@ -1,5 +1,7 @@
 """Distances between motions: precise base distances, every normalisation, all pairs or matched, in chunks."""
 
+import sys
+
 import oracles
 import pytest
 import torch
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from torch.testing import assert_close
 
-from jeanie import align, distances
+from jeanie import align, distances, fvm
 from jeanie.align.cost import base_distance, squared_distances
 
 EVERY = pytest.mark.parametrize("backend", ["native", "reference"])
@@ -141,8 +143,6 @@ def test_padding_of_features_never_matters(backend):
 @EVERY
 def test_chunks_do_not_show(monkeypatch, backend):
     """Tiles of a few pairs, and costs computed again in backward, change neither values nor gradients."""
-    import sys
-
     module = sys.modules["jeanie.align.distances"]
     query, support = features(70, 5, 2, 3).requires_grad_(), features(9, 4, 3, seed=1).requires_grad_()
 
@@ -177,7 +177,6 @@ def test_empty_batches_give_empty_tables(backend):
 def test_a_large_table_never_exists_as_a_whole():
     """200 x 50 motions of 7x7 views: the costs alone would take 1.7 GB; the call may add a tenth of that."""
     import subprocess
-    import sys
 
     code = """
 import resource, torch, jeanie
@@ -205,3 +204,39 @@ def test_one_pair_beyond_float32_does_not_disturb_the_others(backend):
     expected.sum().backward()
     assert_close(value.double(), expected, rtol=1e-4, atol=1e-4)
     assert_close(leaf.grad[:-1].double(), wide.grad[:-1], rtol=1e-2, atol=1e-2)
+
+
+@EVERY
+@pytest.mark.parametrize("view_gamma", [None, 0.3, 0.0])
+@pytest.mark.parametrize(("views", "own"), [((), ()), ((3, 2), ()), ((2, 3), (3, 2))], ids=str)
+def test_free_viewpoint_matching_of_features_equals_that_of_their_costs(views, own, view_gamma, backend):
+    query, support = features(5, 6, *views, 4), features(3, 7, *own, 4, seed=1)
+    tau, tau_ = [6, 1, 3, 4, 2], [7, 2, 1]
+    options = {"gamma": 0.1, "view_gamma": view_gamma, "backend": backend}
+    expected = torch.stack(
+        [fvm(direct(query[:, :6], support[m : m + 1], "rbf")[:, 0], query_lengths=tau, support_lengths=[n] * 5,
+             **options) for m, n in enumerate(tau_)], 1
+    )  # fmt: skip
+    lengths = {"query_lengths": tau, "support_lengths": tau_}
+    assert_close(distances(query, support, matching="fvm", **lengths, **options), expected)
+    lengths["query_lengths"] = tau[:3]
+    found = distances(query[:3], support, matching="fvm", pairs="matched", **lengths, **options)
+    assert_close(found, expected[:3].diagonal())
+
+
+@EVERY
+@pytest.mark.parametrize("metric", METRICS)
+def test_gradients_of_free_viewpoint_matching_in_chunks_equal_those_through_costs(
+    metric, monkeypatch, backend
+):
+    query, support = features(7, 5, 2, 3).requires_grad_(), features(4, 4, 3, seed=1).requires_grad_()
+    cost = direct(query, support, metric)
+    straight = fvm(cost.flatten(0, 1), gamma=0.1, view_gamma=0.3, backend="reference").view(7, 4)
+    expected = torch.autograd.grad(straight.square().sum(), (query, support))
+    for chunk in (2**21, 40):
+        monkeypatch.setattr(sys.modules["jeanie.align.distances"], "_CHUNK", chunk)
+        value = distances(
+            query, support, metric=metric, matching="fvm", gamma=0.1, view_gamma=0.3, backend=backend
+        )
+        assert_close(value, straight)
+        assert_close(torch.autograd.grad(value.square().sum(), (query, support)), expected)

@@ -51,6 +51,20 @@ def test_derivatives_by_features(metric, pairs, normalise, backend):
         assert gradgradcheck(run, (query, support), fast_mode=True)
 
 
+@EVERY
+@pytest.mark.parametrize("pairs", ["all", "matched"])
+@pytest.mark.parametrize("view_gamma", [None, 0.5])
+def test_derivatives_of_free_viewpoint_matching_by_features(pairs, view_gamma, backend):
+    options = {"gamma": 0.2, "view_gamma": view_gamma, "pairs": pairs, "backend": backend, **LENGTHS}
+
+    def run(q, s):
+        return distances(q, s, matching="fvm", **options)
+
+    inputs = table(2, 3, 3, 2, 4), table(2, 4, 4, seed=1)
+    assert gradcheck(run, inputs, fast_mode=True)
+    assert gradgradcheck(run, inputs, fast_mode=True)
+
+
 def test_backward_may_run_twice():
     cost = table(2, 3, 4, 3)
     value = align(cost).sum()
@@ -62,6 +76,18 @@ def test_backward_may_run_twice():
     (first,) = torch.autograd.grad(total, query, retain_graph=True)
     (again,) = torch.autograd.grad(total, query)
     assert_close(first, again, rtol=0, atol=0)
+
+
+def test_a_batch_too_large_for_malloc_to_keep_gives_what_its_halves_give():
+    cost = torch.rand(200, 30, 30, 7, 7, generator=torch.Generator().manual_seed(0)).requires_grad_()  # 35 MB
+    value = align(cost, shift=2)
+    value.square().sum().backward()
+    for some in (slice(0, 100), slice(100, 200)):
+        half = cost[some].detach().requires_grad_()
+        expected = align(half, shift=2)
+        expected.square().sum().backward()
+        assert_close(value[some], expected, rtol=0, atol=0)
+        assert_close(cost.grad[some], half.grad, rtol=0, atol=0)
 
 
 @EVERY

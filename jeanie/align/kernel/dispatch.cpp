@@ -3,12 +3,15 @@
 #include <cstring>
 
 #include "job.h"
+#include "memory.h"
 
 #define JEANIE_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace baseline {
 int run_float(const JeanieJob&);
 int run_double(const JeanieJob&);
+int matched_float(const JeanieMatched&);
+int matched_double(const JeanieMatched&);
 int squares_float(const JeanieSquares&);
 int squares_double(const JeanieSquares&);
 }  // namespace baseline
@@ -16,6 +19,8 @@ int squares_double(const JeanieSquares&);
 namespace avx2 {
 int run_float(const JeanieJob&);
 int run_double(const JeanieJob&);
+int matched_float(const JeanieMatched&);
+int matched_double(const JeanieMatched&);
 int squares_float(const JeanieSquares&);
 int squares_double(const JeanieSquares&);
 }  // namespace avx2
@@ -42,10 +47,22 @@ JEANIE_EXPORT int jeanie_align(const JeanieJob* job, int is_double) {
   return is_double ? baseline::run_double(*job) : baseline::run_float(*job);
 }
 
+JEANIE_EXPORT int jeanie_matched(const JeanieMatched* job, int is_double) {
+#if defined(__x86_64__)
+  if (!std::strcmp(jeanie_instruction_set(), "avx2"))
+    return is_double ? avx2::matched_double(*job) : avx2::matched_float(*job);
+#endif
+  return is_double ? baseline::matched_double(*job) : baseline::matched_float(*job);
+}
+
 JEANIE_EXPORT int jeanie_squares(const JeanieSquares* job, int is_double) {
 #if defined(__x86_64__)
   if (!std::strcmp(jeanie_instruction_set(), "avx2"))
     return is_double ? avx2::squares_double(*job) : avx2::squares_float(*job);
 #endif
   return is_double ? baseline::squares_double(*job) : baseline::squares_float(*job);
+}
+
+JEANIE_EXPORT void jeanie_prefer_large_pages(void* start, int64_t bytes) {
+  jeanie::prefer_large_pages(start, size_t(bytes));
 }

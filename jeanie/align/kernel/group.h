@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "pack.h"
 
 namespace JEANIE_ISA {
+
+inline int64_t views_of(const JeanieJob& job) {
+  return std::accumulate(job.grid, job.grid + job.axes, int64_t(1), std::multiplies<int64_t>());
+}
+inline std::vector<int64_t> grid_of(const JeanieJob& job) { return {job.grid, job.grid + job.axes}; }
 
 // Pairs in an order that puts equal lengths together, so that lanes end at the same cell.
 inline std::vector<int64_t> by_length(const JeanieJob& job) {

@@ -25,10 +25,10 @@ template <class C, int L> class HardSweep {
   P broken = P::all(0);
 
  public:
-  HardSweep(const JeanieJob& job_, int64_t views_, const std::vector<int64_t>& grid_)
-      : job(job_), grid(grid_), views(views_), width(job_.columns + 1), keep(job_.plan || job_.path),
-        windows(slides<Min, Register<C>>(grid_, job_.shift, P::kRegisters)),
-        best((keep ? job_.rows + 1 : 2) * width * views_), cost(job_.columns * views_), scratch(views_), line(views_) {}
+  explicit HardSweep(const JeanieJob& job_)
+      : job(job_), grid(grid_of(job_)), views(views_of(job_)), width(job_.columns + 1), keep(job_.plan || job_.path),
+        windows(slides<Min, Register<C>>(grid, job_.shift, P::kRegisters)),
+        best((keep ? job_.rows + 1 : 2) * width * views), cost(job_.columns * views), scratch(views), line(views) {}
 
   JeanieStatus run(const int64_t* chosen, int count) {
     group.set(job, chosen, count);

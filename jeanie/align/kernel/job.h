@@ -34,6 +34,18 @@ struct JeanieSquares {
   int64_t may_refuse;       // give up untouched (kCancels) where that would be needed almost everywhere
 };
 
+enum JeanieMetric : int64_t { kEuclidean = 0, kSquared = 1, kRbf = 2 };  // the order of METRICS in jeanie/align/cost.py
+
+// Pairs straight from their features: x [pair, rows, features] with y [pair, columns, features], no views, gamma > 0.
+struct JeanieMatched {
+  JeanieJob job;            // its costs, plan and path are not used: they only exist for a few pairs at a time
+  const void *x, *y;
+  void *grad_x, *grad_y;    // derivatives of every pair's value, like x and y, or null
+  int64_t features, metric;  // JeanieMetric
+  double sigma;             // of kRbf
+  double small;             // as in JeanieSquares
+};
+
 enum JeanieStatus : int {
   kDone = 0,
   kNotFinite = 1,   // NaN or infinity where a path may pass

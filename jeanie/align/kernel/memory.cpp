@@ -1,5 +1,8 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -10,6 +13,7 @@ namespace jeanie {
 
 namespace {
 constexpr size_t kAlignment = 64, kKept = size_t(64) << 20;
+constexpr size_t kPage = size_t(2) << 20, kLarge = size_t(256) << 10;  // a large page; what is worth one
 
 struct Pool {
   std::mutex lock;
@@ -22,7 +26,19 @@ Pool& pool() {
 }
 }  // namespace
 
-Block::Block(size_t bytes) : size((bytes + kAlignment - 1) / kAlignment * kAlignment) {
+void prefer_large_pages(void* start, size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(start) + kPage - 1) / kPage * kPage;
+  const uintptr_t to = (reinterpret_cast<uintptr_t>(start) + bytes) / kPage * kPage;
+  if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);  // advice only: may fail
+#else
+  (void)start, (void)bytes;
+#endif
+}
+
+Block::Block(size_t bytes) {
+  const size_t unit = bytes < kLarge ? kAlignment : kPage;
+  size = (bytes + unit - 1) / unit * unit;
   {
     Pool& p = pool();
     std::lock_guard<std::mutex> guard(p.lock);
@@ -34,8 +50,9 @@ Block::Block(size_t bytes) : size((bytes + kAlignment - 1) / kAlignment * kAlign
         return;
       }
   }
-  memory = std::aligned_alloc(kAlignment, size ? size : kAlignment);
+  memory = std::aligned_alloc(unit, size ? size : unit);
   if (!memory) throw std::bad_alloc();
+  if (bytes >= kLarge) prefer_large_pages(memory, size);
 }
 
 Block::Block(Block&& other) noexcept : memory(std::exchange(other.memory, nullptr)), size(other.size) {}

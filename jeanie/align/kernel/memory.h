@@ -5,6 +5,10 @@
 
 namespace jeanie {
 
+// Asks for pages of 2 MB where the memory has not been touched yet: a fault for each page of 4 KB costs more than the
+// arithmetic that fills it.
+void prefer_large_pages(void* start, size_t bytes);
+
 // Uninitialised memory, aligned for any register. Given back to a small pool, which keeps at most 64 MB.
 class Block {
   void* memory = nullptr;

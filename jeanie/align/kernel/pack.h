@@ -155,20 +155,19 @@ template <class C, class M, int L> JEANIE_INLINE Pack<C, L> narrow(Pack<M, L> x)
     return narrowed<C, M, L>(x);
 }
 
-template <int L> JEANIE_INLINE bool any(Pack<int32_t, L> mask) {
-  Register<int32_t> m = mask.r[0];
-  for (int i = 1; i < Pack<int32_t, L>::kRegisters; ++i) m |= mask.r[i];
+template <class V> JEANIE_INLINE bool any_bit(V x) {
+#if defined(__AVX2__)
+  return !_mm256_testz_si256((__m256i)x, (__m256i)x);
+#else
   int64_t word[JEANIE_BYTES / 8], seen = 0;
-  std::memcpy(word, &m, sizeof m);
+  std::memcpy(word, &x, sizeof x);
   for (int i = 0; i < JEANIE_BYTES / 8; ++i) seen |= word[i];
   return seen != 0;
+#endif
 }
-template <int L> JEANIE_INLINE bool any(Pack<int64_t, L> mask) {
-  Register<int64_t> m = mask.r[0];
-  for (int i = 1; i < Pack<int64_t, L>::kRegisters; ++i) m |= mask.r[i];
-  int64_t seen = 0;
-  for (int i = 0; i < JEANIE_BYTES / 8; ++i) seen |= m[i];
-  return seen != 0;
+template <class I, int L> JEANIE_INLINE bool any(Pack<I, L> mask) {
+  for (int i = 1; i < Pack<I, L>::kRegisters; ++i) mask.r[0] |= mask.r[i];
+  return any_bit(mask.r[0]);
 }
 template <class T, int L> JEANIE_INLINE Pack<Integer<T>, L> less(Pack<T, L> a, Pack<T, L> b) {
   Pack<Integer<T>, L> p;
@@ -192,10 +191,13 @@ template <class T, int L> JEANIE_INLINE Pack<T, L> power_of_two(Pack<Integer<T>,
   JEANIE_EACH(n.r[i] = (n.r[i] + Format<T>::kBias) << Format<T>::kMantissa);
   return number(n);
 }
-template <class T, int L> JEANIE_INLINE Pack<Integer<T>, L> exponent(Pack<T, L> positive) {
+template <class T, int L> JEANIE_INLINE Pack<Integer<T>, L> biased_exponent(Pack<T, L> positive) {
   Pack<Integer<T>, L> n = bits(positive);
-  JEANIE_EACH(n.r[i] = (n.r[i] >> Format<T>::kMantissa) - Format<T>::kBias);
+  JEANIE_EACH(n.r[i] >>= Format<T>::kMantissa);
   return n;
+}
+template <class T, int L> JEANIE_INLINE Pack<Integer<T>, L> exponent(Pack<T, L> positive) {
+  return biased_exponent(positive) - Pack<Integer<T>, L>::all(Format<T>::kBias);
 }
 template <class T, int L> JEANIE_INLINE Pack<T, L> mantissa(Pack<T, L> positive) {
   Pack<Integer<T>, L> n = bits(positive);

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "job.h"
@@ -63,22 +65,20 @@ template <class C, int L> struct Scale {
   }
 };
 
-// What the costs seen so far allow to say: are they finite, how large is the largest.
+// What the costs seen so far allow to say: are they finite, how large is the largest. Bits of |cost| compare like the
+// numbers, with infinity and then NaN above all.
 template <class C, int L> struct Watch {
-  Pack<C, L> broken = Pack<C, L>::all(0), largest = Pack<C, L>::all(0);
+  using Bits = Integer<C>;
+  Pack<Bits, L> largest = Pack<Bits, L>::all(0);
   JEANIE_INLINE void see(Pack<C, L> cost) {
-    broken = cost * Pack<C, L>::all(0) + broken;  // NaN and inf leave NaN
-    largest = max(largest, max(cost, Pack<C, L>::all(0) - cost));
+    largest = max(largest, bits(cost) & Pack<Bits, L>::all(std::numeric_limits<Bits>::max()));
   }
-  bool finite() const {
-    bool good = true;
-    for (int l = 0; l < L; ++l) good &= broken.lane(l) == 0;
-    return good;
-  }
-  double bound() const {
-    double most = 0;
-    for (int l = 0; l < L; ++l) most = std::max(most, double(largest.lane(l)));
-    return most;
+  C bound() const {
+    Bits most = 0;
+    for (int l = 0; l < L; ++l) most = std::max(most, largest.lane(l));
+    C x;
+    std::memcpy(&x, &most, sizeof x);
+    return x;
   }
 };
 
@@ -87,13 +87,32 @@ template <class M, class I> struct Cell {
   I* k;
 };
 
+// The one view of a cell in registers. Copied register by register: GCC 12 would copy a pack in halves, and the loads
+// that follow would stall.
+template <class M, class I> struct Value {
+  M m;
+  I k;
+};
+template <class M, class I> JEANIE_INLINE Value<M, I> value(Cell<M, I> x) {
+  Value<M, I> v;
+  for (int i = 0; i < M::kRegisters; ++i) v.m.r[i] = x.m->r[i];
+  for (int i = 0; i < I::kRegisters; ++i) v.k.r[i] = x.k->r[i];
+  return v;
+}
+template <class M, class I> JEANIE_INLINE void keep(const Value<M, I>& v, Cell<M, I> x) {
+  for (int i = 0; i < M::kRegisters; ++i) x.m->r[i] = v.m.r[i];
+  for (int i = 0; i < I::kRegisters; ++i) x.k->r[i] = v.k.r[i];
+}
+
 template <class C, int L_, int FixedViews> struct Own {
   static constexpr int L = L_;
   using Cost = C;
   using M = Pack<C, L>;
   using I = Pack<Integer<C>, L>;
   using CellT = Cell<M, I>;
+  using Number = Value<M, I>;
   static constexpr int kBias = Format<C>::kBias;
+  static constexpr bool kSingle = FixedViews == 1;
 
   const int64_t many;
   const std::vector<Axis> axes;
@@ -115,28 +134,38 @@ template <class C, int L_, int FixedViews> struct Own {
   int64_t views() const { return FixedViews ? FixedViews : many; }
   int64_t exponents() const { return views(); }
 
+  // Exponents are kept less the bias, which `product` would else have to take off.
   JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
     for (int64_t v = 0; v < views(); ++v) {
       watch.see(cost[v]);
       Weight<C, L> x = scale(cost[v]);
       w.m[v] = x.fraction;
-      w.k[v] = x.whole;
+      w.k[v] = x.whole - I::all(kBias);
     }
   }
 
-  // m 2^(k - top), never below 2^-126 (float): what is so small does not count
-  static JEANIE_INLINE M aligned(M m, I k, I top_less_bias) {
-    I e = max(k - top_less_bias, I::all(1));
-    for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
-    return m * number(e);
+  static JEANIE_INLINE Number sum(Number a, Number b, Number c) {
+    const I top = max(c.k, max(a.k, b.k));
+    return {(aligned(a.m, a.k, top) + aligned(b.m, b.k, top)) + aligned(c.m, c.k, top), top};
   }
+  static JEANIE_INLINE Number product(Number x, Number w) {
+    const M p = x.m * w.m;
+    return {mantissa(p), (x.k + w.k) + biased_exponent(p)};
+  }
+  // P H for an H that began with the bias in its exponent; 0 where the exponent is out of range
+  static JEANIE_INLINE Pack<C, L> share(Number p, Number h) {
+    I e = max(p.k + h.k, I::all(0));
+    for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
+    return (p.m * h.m) * number(e);
+  }
+
+  // m 2^(k - top) for m >= 1, never below 2^-126 (float): what is so small does not count
+  static JEANIE_INLINE M aligned(M m, I k, I top) { return shifted(m, max(k - top, I::all(1 - kBias))); }
 
   JEANIE_INLINE void merge(CellT a, CellT b, CellT c, CellT out) const {
     for (int64_t v = 0; v < views(); ++v) {
-      I top = max(a.k[v], max(b.k[v], c.k[v]));
-      I base = top - I::all(kBias);
-      out.m[v] = aligned(a.m[v], a.k[v], base) + aligned(b.m[v], b.k[v], base) + aligned(c.m[v], c.k[v], base);
-      out.k[v] = top;
+      const Number x = sum({a.m[v], a.k[v]}, {b.m[v], b.k[v]}, {c.m[v], c.k[v]});
+      out.m[v] = x.m, out.k[v] = x.k;
     }
   }
 
@@ -157,9 +186,8 @@ template <class C, int L_, int FixedViews> struct Own {
       int64_t first = std::max<int64_t>(0, i - shift), last = std::min(axis.size - 1, i + shift);
       I top = k[first];
       for (int64_t j = first + 1; j <= last; ++j) top = max(top, k[j]);
-      I base = top - I::all(kBias);
-      M sum = aligned(m[first], k[first], base);
-      for (int64_t j = first + 1; j <= last; ++j) sum = sum + aligned(m[j], k[j], base);
+      M sum = aligned(m[first], k[first], top);
+      for (int64_t j = first + 1; j <= last; ++j) sum = sum + aligned(m[j], k[j], top);
       x.m[start + i * axis.inner] = sum;
       x.k[start + i * axis.inner] = top;
     }
@@ -167,9 +195,8 @@ template <class C, int L_, int FixedViews> struct Own {
 
   JEANIE_INLINE bool finish(CellT x, CellT w, CellT out) const {
     for (int64_t v = 0; v < views(); ++v) {
-      M p = x.m[v] * w.m[v];
-      out.m[v] = mantissa(p);
-      out.k[v] = x.k[v] + w.k[v] + exponent(p);
+      const Number p = product({x.m[v], x.k[v]}, {w.m[v], w.k[v]});
+      out.m[v] = p.m, out.k[v] = p.k;
     }
     return true;
   }
@@ -180,11 +207,18 @@ template <class C, int L_, int FixedViews> struct Own {
   JEANIE_INLINE void kill(CellT x, I keep) const {
     for (int64_t v = 0; v < views(); ++v) x.k[v] = choose(keep, x.k[v], I::all(kDead<Integer<C>>));
   }
-  void begin(CellT x, I where) const {
+  // Where a path begins, or ends and is followed back
+  void begin(CellT x, I where, Number start) const {
     for (int64_t v = 0; v < views(); ++v) {
-      x.m[v] = choose(where, M::all(1), x.m[v]);
-      x.k[v] = choose(where, I::all(0), x.k[v]);
+      x.m[v] = choose(where, start.m, x.m[v]);
+      x.k[v] = choose(where, start.k, x.k[v]);
     }
+  }
+  // 1 / Z with the bias that `share` wants
+  static Number reciprocal(const double* z_m, const int64_t* z_k) {
+    Number h;
+    for (int l = 0; l < L; ++l) h.m.set(l, C(2 / z_m[l])), h.k.set(l, Integer<C>(kBias - 1 - z_k[l]));
+    return h;
   }
 
   // sum over the views of one lane as mantissa and exponent
@@ -199,18 +233,8 @@ template <class C, int L_, int FixedViews> struct Own {
     *k = top + e - 1;
   }
 
-  // share of all paths that pass the cell: P H / Z
-  JEANIE_INLINE void plan(CellT p, CellT h, M inverse, I exponent_z, Pack<C, L>* out) const {
-    for (int64_t v = 0; v < views(); ++v) {
-      I e = p.k[v] + h.k[v] - exponent_z;
-      I flush = less_integer(e, 4 - kBias);
-      e = max(e, I::all(4 - kBias));
-      out[v] = choose(flush, M::all(0), p.m[v] * (h.m[v] * inverse) * power_of_two<C>(e));
-    }
-  }
-  static JEANIE_INLINE I less_integer(I a, int b) {
-    for (int i = 0; i < I::kRegisters; ++i) a.r[i] = a.r[i] < b;
-    return a;
+  JEANIE_INLINE void plan(CellT p, CellT h, Pack<C, L>* out) const {
+    for (int64_t v = 0; v < views(); ++v) out[v] = share({p.m[v], p.k[v]}, {h.m[v], h.k[v]});
   }
 };
 
@@ -220,6 +244,8 @@ template <class C, int L_> struct Shared {
   using M = Pack<double, L>;
   using I = Pack<Integer<C>, L>;
   using CellT = Cell<M, I>;
+  using Number = Value<M, I>;
+  static constexpr bool kSingle = false;
   static constexpr int kSmallest = -900;  // log2 of the smallest mantissa that counts as safe
 
   const int64_t many;
@@ -236,14 +262,13 @@ template <class C, int L_> struct Shared {
   int64_t exponents() const { return 2; }  // of the mantissas' unit, and of the largest view
 
   JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
-    Pack<C, L> least = cost[0], most = cost[0], broken = watch.broken;
+    Pack<C, L> least = cost[0], most = cost[0], broken = Pack<C, L>::all(0);
     for (int64_t v = 0; v < many; ++v) {
-      broken = cost[v] * Pack<C, L>::all(0) + broken;
+      broken = cost[v] * Pack<C, L>::all(0) + broken;  // NaN and inf leave NaN
       least = min(least, cost[v]);
       most = max(most, cost[v]);
     }
-    watch.broken = broken;
-    watch.largest = max(watch.largest, max(most, Pack<C, L>::all(0) - least));
+    watch.see(max(most, Pack<C, L>::all(0) - least) + broken);
     const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
     I top = Scale<C, L>::integer(least * Pack<C, L>::all(scale.hi) + round);
     I bottom = Scale<C, L>::integer(most * Pack<C, L>::all(scale.hi) + round);
@@ -290,10 +315,15 @@ template <class C, int L_> struct Shared {
   JEANIE_INLINE void kill(CellT x, I keep) const {
     for (int i = 0; i < 2; ++i) x.k[i] = choose(keep, x.k[i], I::all(kDead<Integer<C>>));
   }
-  void begin(CellT x, I where) const {
+  void begin(CellT x, I where, Number start) const {
     Pack<int64_t, L> wide = widen(where);
-    for (int64_t v = 0; v < many; ++v) x.m[v] = choose(wide, M::all(1), x.m[v]);
-    x.k[0] = choose(where, I::all(0), x.k[0]);
+    for (int64_t v = 0; v < many; ++v) x.m[v] = choose(wide, start.m, x.m[v]);
+    x.k[0] = choose(where, start.k, x.k[0]);
+  }
+  static Number reciprocal(const double* z_m, const int64_t* z_k) {
+    Number h;
+    for (int l = 0; l < L; ++l) h.m.set(l, 1 / z_m[l]), h.k.set(l, Integer<C>(-z_k[l]));
+    return h;
   }
   void total(CellT x, int lane, double* m, int64_t* k) const {
     double sum = 0;
@@ -303,11 +333,11 @@ template <class C, int L_> struct Shared {
     *k = x.k[0].lane(lane) + e - 1;
   }
   // P and H may both be far from 1, so each takes half of the exponent
-  JEANIE_INLINE void plan(CellT p, CellT h, Pack<C, L> inverse, I exponent_z, Pack<C, L>* out) const {
-    I e = max(p.k[0] + h.k[0] - exponent_z, I::all(-2000));
+  JEANIE_INLINE void plan(CellT p, CellT h, Pack<C, L>* out) const {
+    I e = max(p.k[0] + h.k[0], I::all(-2000));
     I half = e;
     for (int i = 0; i < I::kRegisters; ++i) half.r[i] >>= 1;
-    M first = power_of_two<double>(widen(half)), second = power_of_two<double>(widen(e - half)) * widen(inverse);
+    M first = power_of_two<double>(widen(half)), second = power_of_two<double>(widen(e - half));
     for (int64_t v = 0; v < many; ++v) out[v] = narrow<C>((p.m[v] * first) * (h.m[v] * second));
   }
 };

@@ -48,9 +48,11 @@ template <class Policy> class Sweep {
   std::vector<Pack<C, L>> cost, plan;
   double z_m[L];
   int64_t z_k[L];
+  typename Policy::Number inverse;  // 1 / Z
 
  public:
-  Sweep(const JeanieJob& job_, int64_t views, const std::vector<int64_t>& grid) : job(job_), policy(job_, views, grid) {
+  explicit Sweep(const JeanieJob& job_) : job(job_), policy(job_, views_of(job_), grid_of(job_)) {
+    const int64_t views = policy.views();
     prefix.shape(job.plan ? job.rows + 1 : 2, job.columns, policy);
     weight.shape(1, job.columns, policy);
     scratch.shape(1, 1, policy);
@@ -65,10 +67,10 @@ template <class Policy> class Sweep {
     group.set(job, chosen, count);
     bool whole = true;
     for (int64_t t = 0; t < group.rows && whole; ++t) whole = forward(t);
-    if (!policy.watch.finite()) return kNotFinite;
+    if (!std::isfinite(policy.watch.bound())) return kNotFinite;
     // the exponent of a path must stay far from the dead cells' one
     double steps = double(job.rows + job.columns), limit = sizeof(C) == 4 ? 0x1p28 : 0x1p50;
-    double largest = policy.watch.bound() * std::fabs(job.scale_hi);
+    double largest = double(policy.watch.bound()) * std::fabs(job.scale_hi);
     if (!(largest * steps < limit) || !(largest < (sizeof(C) == 4 ? 0x1p22 : 0x1p34))) return kOutOfRange;
     if (!whole) return kSpread;
     for (int l = 0; l < group.lanes; ++l) {
@@ -76,6 +78,7 @@ template <class Policy> class Sweep {
       static_cast<C*>(job.value)[group.pair[l]] = C(-job.gamma * (double(z_k[l]) * M_LN2 + std::log(z_m[l])));
     }
     if (!job.plan) return kDone;
+    inverse = Policy::reciprocal(z_m, z_k);
     for (int64_t t = group.rows - 1; t >= 0 && whole; --t) whole = backward(t);
     return whole ? kDone : kSpread;
   }
@@ -83,13 +86,18 @@ template <class Policy> class Sweep {
  private:
   int64_t slot(int64_t t) const { return job.plan ? t + 1 : (t + 1) & 1; }
 
-  // Weights of row t for the columns that are visited
-  void weigh(int64_t t) {
+  // Costs of row t for the columns that are visited
+  void fetch(int64_t t) {
     const int64_t views = policy.views(), first = group.first[t], last = group.last[t];
     const C* row[L];
     for (int l = 0; l < L; ++l)
       row[l] = static_cast<const C*>(job.cost) + job.cost_at[group.pair[l]] + t * job.cost_row + first * views;
     gather<C, L>(row, (last - first + 1) * views, cost.data());
+  }
+  // and their weights
+  void weigh(int64_t t) {
+    const int64_t views = policy.views(), first = group.first[t], last = group.last[t];
+    fetch(t);
     for (int64_t s = first; s <= last; ++s) {
       Pack<C, L>* here = cost.data() + (s - first) * views;
       if (group.ragged) {
@@ -109,20 +117,11 @@ template <class Policy> class Sweep {
     int64_t beyond = t + 1 < group.rows ? group.last[t + 1] : last;
     for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(prefix.at(now, s));
     if (first > last) return true;
-    weigh(t);
     bool good = true;
-    CellT x = scratch.at(0, 0);
-    for (int64_t s = first; s <= last; ++s) {
-      if (t == 0 && s == 0) {
-        policy.begin(x, I::all(-1));
-      } else {
-        policy.merge(prefix.at(before, s), prefix.at(now, s - 1), prefix.at(before, s - 1), x);
-        policy.window(x);
-      }
-      CellT out = prefix.at(now, s);
-      good &= policy.finish(x, weight.at(0, s), out);
-      if (group.ragged) policy.kill(out, group.inside(t, s));
-    }
+    if constexpr (Policy::kSingle)
+      group.ragged ? forward_single<true>(t) : forward_single<false>(t);
+    else
+      good = forward_views(t);
     for (int l = 0; l < L; ++l)
       if (group.rows_of[l] - 1 == t) {
         bool reached = group.columns_of[l] - 1 <= last;
@@ -132,6 +131,38 @@ template <class Policy> class Sweep {
     return good;
   }
 
+  bool forward_views(int64_t t) {
+    const int64_t now = slot(t), before = slot(t - 1);
+    weigh(t);
+    bool good = true;
+    CellT x = scratch.at(0, 0);
+    for (int64_t s = group.first[t]; s <= group.last[t]; ++s) {
+      if (t == 0 && s == 0) {
+        policy.begin(x, I::all(-1), {M::all(1), I::all(0)});
+      } else {
+        policy.merge(prefix.at(before, s), prefix.at(now, s - 1), prefix.at(before, s - 1), x);
+        policy.window(x);
+      }
+      CellT out = prefix.at(now, s);
+      good &= policy.finish(x, weight.at(0, s), out);
+      if (group.ragged) policy.kill(out, group.inside(t, s));
+    }
+    return good;
+  }
+
+  // One view: what the next cell needs first stays in registers.
+  template <bool kRagged> void forward_single(int64_t t) {
+    const int64_t first = group.first[t], last = group.last[t], now = slot(t), before = slot(t - 1);
+    weigh(t);
+    auto left = value(prefix.at(now, first - 1));
+    for (int64_t s = first; s <= last; ++s) {
+      auto x = Policy::sum(value(prefix.at(before, s)), value(prefix.at(before, s - 1)), left);
+      if (s == 0 && t == 0) x = {M::all(1), I::all(0)};
+      left = Policy::product(x, value(weight.at(0, s)));
+      if (kRagged) left.k = choose(group.inside(t, s), left.k, I::all(kDead<Lane>));
+      keep(left, prefix.at(now, s));
+    }
+  }
   bool backward(int64_t t) {
     const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
     if (first > last) return true;
@@ -141,28 +172,53 @@ template <class Policy> class Sweep {
     const int64_t beyond = std::max(last, t ? group.last[t - 1] : last) + 1;
     for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(suffix.at(now, s));
     for (int64_t s = t ? group.first[t - 1] : first; s < first; ++s) policy.kill(suffix.at(now, s));
-    weigh(t);
-    Pack<C, L> inverse;
-    I exponent_z;
-    for (int l = 0; l < L; ++l) inverse.set(l, C(1 / z_m[l])), exponent_z.set(l, Lane(z_k[l]));
     bool good = true;
-    CellT x = scratch.at(0, 0);
+    if constexpr (Policy::kSingle)
+      group.ragged ? backward_single<true>(t) : backward_single<false>(t);
+    else
+      good = backward_views(t);
     const int64_t views = policy.views();
-    for (int64_t s = last; s >= first; --s) {
-      policy.merge(suffix.at(after, s), suffix.at(now, s + 1), suffix.at(after, s + 1), x);
-      policy.window(x);
-      I ending;
-      if ((group.ragged || (t == group.rows - 1 && s == last)) && group.ends(t, s, &ending)) policy.begin(x, ending);
-      policy.plan(prefix.at(t + 1, s), x, inverse, exponent_z, plan.data() + (s - first) * views);
-      CellT out = suffix.at(now, s);
-      good &= policy.finish(x, weight.at(0, s), out);
-      if (group.ragged) policy.kill(out, group.inside(t, s));
-    }
     C* row[L];
     for (int l = 0; l < L; ++l)
       row[l] = static_cast<C*>(job.plan) + job.plan_at[group.pair[l]] + t * job.plan_row + first * views;
     scatter<C, L>(plan.data(), (last - first + 1) * views, row, group.lanes);
     return good;
+  }
+
+  bool backward_views(int64_t t) {
+    const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
+    weigh(t);
+    bool good = true;
+    CellT x = scratch.at(0, 0);
+    for (int64_t s = last; s >= first; --s) {
+      policy.merge(suffix.at(after, s), suffix.at(now, s + 1), suffix.at(after, s + 1), x);
+      policy.window(x);
+      I ending;
+      if (ends(t, s, &ending)) policy.begin(x, ending, inverse);
+      policy.plan(prefix.at(t + 1, s), x, plan.data() + (s - first) * policy.views());
+      CellT out = suffix.at(now, s);
+      good &= policy.finish(x, weight.at(0, s), out);
+      if (group.ragged) policy.kill(out, group.inside(t, s));
+    }
+    return good;
+  }
+
+  template <bool kRagged> void backward_single(int64_t t) {
+    const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
+    weigh(t);
+    auto right = value(suffix.at(now, last + 1));
+    for (int64_t s = last; s >= first; --s) {
+      auto x = Policy::sum(value(suffix.at(after, s)), value(suffix.at(after, s + 1)), right);
+      I ending;
+      if (ends(t, s, &ending)) x = {choose(ending, inverse.m, x.m), choose(ending, inverse.k, x.k)};
+      plan[s - first] = Policy::share(value(prefix.at(t + 1, s)), x);
+      right = Policy::product(x, value(weight.at(0, s)));
+      if (kRagged) right.k = choose(group.inside(t, s), right.k, I::all(kDead<Lane>));
+      keep(right, suffix.at(now, s));
+    }
+  }
+  bool ends(int64_t t, int64_t s, I* where) const {
+    return (group.ragged || (t == group.rows - 1 && s == group.last[t])) && group.ends(t, s, where);
   }
 };
 
