@@ -4,11 +4,10 @@ import math
 
 import pytest
 import torch
-from torch.nn import functional
 from torch.testing import assert_close
 
 import jeanie
-from jeanie.errors import DataError
+from jeanie.errors import ConfigError, DataError
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.gestures import draw, near_misses, perform
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs, words
@@ -22,6 +21,7 @@ from jeanie.experiments.pretraining.training import (
     pretrain_member,
 )
 from jeanie.fewshot import FewShotModel
+from jeanie.fewshot.inputs import arrange
 from jeanie.skeleton import LAYOUTS
 
 CORE = LAYOUTS["core15"]
@@ -113,16 +113,14 @@ def test_windows_of_a_pair_come_from_one_group(windows):
 
 
 def test_the_loss_is_the_cross_entropy_of_finding_the_partner():
-    features = functional.normalize(torch.randn(4, 2, 5, 3, generator=seeded(), dtype=torch.float64), dim=-1)
-    loss, found = pair_loss(features, torch.tensor(math.log(7.0), dtype=torch.float64), 0.0)
-    table = torch.zeros(4, 4, dtype=torch.float64)
+    table = torch.rand(4, 4, generator=seeded(), dtype=torch.float64)
+    loss, found = pair_loss(table, torch.tensor(math.log(7.0), dtype=torch.float64))
+    total = 0.0
     for i in range(4):
-        for j in range(4):
-            cost = torch.cdist(features[i, 0], features[j, 1]).square()
-            table[i, j] = jeanie.align(cost[None], gamma=0.0)[0] / 10
-    rows = -(-7 * table).log_softmax(1).diag().mean()
-    columns = -(-7 * table).log_softmax(0).diag().mean()
-    assert_close(loss, (rows + columns) / 2)
+        row = sum(math.exp(-7 * float(table[i, j])) for j in range(4))
+        column = sum(math.exp(-7 * float(table[j, i])) for j in range(4))
+        total += (math.log(row) + math.log(column)) / 2 + 7 * float(table[i, i])
+    assert float(loss) == pytest.approx(total / 4)
     assert found == (table.argmin(1) == torch.arange(4)).float().mean()
 
 
@@ -130,12 +128,41 @@ def test_what_is_learnt_from_is_what_the_model_sees_of_motions(windows):
     """A batch without any change has the channels that the model makes of the same joints."""
     nothing = Manner(**dict.fromkeys(Manner.model_fields, 0.0))
     config = PretrainConfig(windows=0, gestures=3, misses=0, yaw_rad=0, still=0, manner=nothing)
-    seen = next(batches(windows, config, seeded(), PRETRAINED.inputs))
-    assert seen.shape == (3, 2, 32, 16, 9)
+    left, right = next(batches(windows, config, seeded()))
+    assert left.joints.shape == right.joints.shape == (3, 1, 32, 16, 3)
+    assert bool((left.joints != right.joints).any())
+    seen = arrange(left, PRETRAINED.inputs, None)[0].squeeze(3)
+    assert seen.shape == (3, 1, 32, 16, 9)
     position, deviation = seen[..., :3], seen[..., 3:6]
+    assert_close(position, left.joints)
     assert_close(deviation, position - position.mean(2, keepdim=True), atol=1e-5, rtol=0)
     velocity = (position[:, :, 2:] - position[:, :, :-2]) / 2 * 4
     assert_close(seen[:, :, 1:-1, :, 6:], velocity, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["graph", "temporal"])
+def test_any_encoder_learns_through_jeanie(windows, kind):
+    """Views of one side, a path through them: gradients reach the weights and the loss falls."""
+    model = PRETRAINED.but(
+        {
+            "encoder.kind": kind,
+            "align.relative": True,
+            "views": {"kind": "euler", "azimuth": 30, "altitude": 0, "step": 30},
+        }
+    )
+    seen: list[float] = []
+    config = SMALL.but(model=model, steps=12, members=1, sharpness=None, rate=5e-4)
+    trained = pretrain_member(windows, config, 5, lambda now: seen.append(now.loss), every=3)
+    assert seen[-1] < seen[0]
+    assert trained.config == model, "gamma is that of use again"
+
+
+@pytest.mark.errors
+def test_pretraining_says_what_it_cannot_do():
+    with pytest.raises(ConfigError, match="set members to 1"):
+        PretrainConfig(model=PRETRAINED.but({"encoder.kind": "graph"}))
+    with pytest.raises(ConfigError, match="to 'normal'"):
+        PretrainConfig(model=PRETRAINED.but({"inputs.prepare.body": "recorded"}))
 
 
 def test_training_repeats_itself_to_the_bit_and_lowers_the_loss(windows):

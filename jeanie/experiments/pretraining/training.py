@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,18 +17,17 @@ from safetensors.torch import load, save
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from jeanie.align import distances
 from jeanie.config import Config
 from jeanie.datasets import Dataset
 from jeanie.encoders import EncoderConfig
-from jeanie.errors import DataError
+from jeanie.errors import ConfigError, DataError
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
-from jeanie.fewshot.inputs import InputConfig, PrepareConfig
+from jeanie.fewshot.inputs import NORMAL_FRAMES, Batch, InputConfig, PrepareConfig
 from jeanie.fewshot.model import FewShotModel
 from jeanie.fewshot.saving import write_atomically
-from jeanie.skeleton import LAYOUTS, convert, streams
+from jeanie.skeleton import LAYOUTS, convert
 from jeanie.skeleton.normal import BODY, normalise, turned, with_path
 
 __all__ = [
@@ -58,8 +58,9 @@ PRETRAINED = ModelConfig(
 
 
 class PretrainConfig(Config):
-    """How long and on what the members of a model are pretrained."""
+    """What is pretrained, how long, and on what."""
 
+    model: ModelConfig = PRETRAINED
     steps: int = Field(default=4000, ge=1, description="steps of the optimiser for each member")
     members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
     seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
@@ -77,8 +78,21 @@ class PretrainConfig(Config):
     gamma: float = Field(
         default=0.05, ge=0, description="softmin of the alignment; base distances lie in 0 to 4"
     )
+    sharpness: float | None = Field(
+        default=20.0, gt=0, description="of the first step; none: one over the deviation of its distances"
+    )
     average: float = Field(default=0.995, ge=0, lt=1, description="of the weights over steps")
     manner: Manner = Manner()
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(**values)
+        if self.model.inputs.prepare.body != "normal":
+            raise ConfigError("pretraining shows normal bodies: set model.inputs.prepare.body to 'normal'")
+        if self.members > 1 and self.model.encoder.kind != "temporal":
+            raise ConfigError(
+                f"only encoders of kind 'temporal' stand side by side, got {self.members} members of kind "
+                f"{self.model.encoder.kind!r}; set members to 1"
+            )
 
 
 @dataclass(frozen=True)
@@ -105,13 +119,10 @@ def motion_capture(dataset: Dataset, descriptions: Mapping[str, str] | None = No
     return Windows.of(clips, texts, dataset.motions[0].rate or 30.0)
 
 
-def batches(
-    windows: Windows, config: PretrainConfig, generator: Generator, inputs: InputConfig
-) -> Iterator[Float[Tensor, "pair 2 frame 16 channel"]]:
-    """What the encoder sees of pairs, the motion capture first; endless."""
+def batches(windows: Windows, config: PretrainConfig, generator: Generator) -> Iterator[tuple[Batch, Batch]]:
+    """Normal bodies of pairs, one side and the other, the motion capture first; endless."""
     count = config.windows + config.gestures
-    frames = inputs.prepare.frames or 32
-    gains = torch.tensor(inputs.gains).repeat_interleave(3)
+    frames = config.model.inputs.prepare.frames or NORMAL_FRAMES
     while True:
         parts = []
         if config.windows:
@@ -127,19 +138,21 @@ def batches(
         moving = (torch.rand(count, generator=generator) >= config.still).repeat_interleave(2)
         joints, valid = with_path(body, path * moving[:, None, None], present)
         yaw_rad = config.yaw_rad * (2 * torch.rand(2 * count, generator=generator) - 1)
-        seen = streams(
-            turned(joints, yaw_rad), BODY, inputs.streams, valid[:, None].expand(joints.shape[:-1])
+        joints = turned(joints, yaw_rad)[:, None]  # one person
+        valid = valid[:, None, None].expand(joints.shape[:-1])
+        lengths = torch.full((count,), frames)
+        yield (
+            Batch(joints[0::2], valid[0::2], lengths, BODY),
+            Batch(joints[1::2], valid[1::2], lengths, BODY),
         )
-        yield (seen * gains).unflatten(0, (count, 2))
 
 
 def pair_loss(
-    features: Float[Tensor, "pair 2 block feature"], sharpness: Float[Tensor, ""], gamma: float
+    table: Float[Tensor, "pair pair"], sharpness: Float[Tensor, ""]
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Cross-entropy of finding each motion's partner by soft-DTW, both ways; and how often it is found."""
-    table = distances(features[:, 0], features[:, 1], metric="sqeuclidean", gamma=gamma, normalise="length")
+    """Cross-entropy of finding each motion's partner by its distance, both ways; and how often it is found."""
     scores = -sharpness.exp() * table
-    partner = torch.arange(len(features))
+    partner = torch.arange(len(table))
     loss = (functional.cross_entropy(scores, partner) + functional.cross_entropy(scores.mT, partner)) / 2
     return loss, (scores.argmax(1) == partner).float().mean()
 
@@ -151,14 +164,20 @@ def pretrain_member(
     report: Callable[[Progress], None] | None = None,
     every: int = 100,
 ) -> FewShotModel:
-    """One network after training, with weights averaged over the last steps."""
+    """One model after training, with weights averaged over the last steps.
+
+    Distances are the model's own, through its views and its alignment, with ``config.gamma`` in place of its
+    gamma, so that a model that is used with the hard minimum learns with a soft one.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = FewShotModel(PRETRAINED)
-    averaged = FewShotModel(PRETRAINED)
+        model = FewShotModel(config.model.but({"align.gamma": config.gamma}))
+    averaged = FewShotModel(config.model)
     averaged.load_state_dict(model.state_dict())
     generator = torch.Generator().manual_seed(seed)
-    sharpness = nn.Parameter(torch.tensor(math.log(20.0)))
+    source = batches(windows, config, generator)
+    first = next(source)
+    sharpness = nn.Parameter(_log_sharpness(model, first, config))
     groups = [
         {"params": model.parameters(), "weight_decay": config.decay},
         {"params": [sharpness], "weight_decay": 0.0},
@@ -168,11 +187,8 @@ def pretrain_member(
         optimiser, config.rate, total_steps=config.steps + 1, pct_start=0.15
     )
     recent = torch.zeros(2)
-    source = batches(windows, config, generator, PRETRAINED.inputs)
-    for step in range(1, config.steps + 1):
-        seen = next(source)
-        features = model.encoder(seen.flatten(0, 1)[:, :, None]).unflatten(0, (len(seen), 2))
-        loss, found = pair_loss(features, sharpness, config.gamma)
+    for step, pairs in zip(range(1, config.steps + 1), chain([first], source), strict=False):
+        loss, found = pair_loss(model(*pairs), sharpness)
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -187,9 +203,20 @@ def pretrain_member(
 
 
 @torch.no_grad()
+def _log_sharpness(model: FewShotModel, pairs: tuple[Batch, Batch], config: PretrainConfig) -> Tensor:
+    """Where the factor of distances starts: as configured, or so that the first ones deviate by 1."""
+    if config.sharpness is not None:
+        return torch.tensor(math.log(config.sharpness))
+    table: Tensor = model(*pairs)
+    return -table.std().log()
+
+
+@torch.no_grad()
 def _average(averaged: nn.Module, model: nn.Module, keep: float) -> None:
     for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
         old.lerp_(new, 1 - keep)
+    for kept, now in zip(averaged.buffers(), model.buffers(), strict=True):
+        kept.copy_(now)
 
 
 def pretrain(
@@ -222,7 +249,9 @@ def pretrain(
     else:
         for seed in open_seeds:
             _train_one(windows, config, seed, out, report)
-    model = FewShotModel(PRETRAINED.but({"encoder.members": config.members}))
+    model = FewShotModel(
+        config.model.but({"encoder.members": config.members}) if config.members > 1 else config.model
+    )
     together = model.state_dict()
     for member, seed in enumerate(seeds):
         for name, tensor in load(_place(out, config, seed).read_bytes()).items():
