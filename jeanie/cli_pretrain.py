@@ -29,14 +29,6 @@ def pretrain(
 ) -> None:
     """Train the general encoder. A member that is done is kept: started again, the command goes on."""
 
-    def told(progress: Progress) -> None:
-        if not as_json:
-            typer.echo(
-                f"member {progress.seed}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
-                f"partner found {100 * progress.accuracy:.1f} %",
-                err=True,
-            )
-
     with reported(as_json):
         settings = PretrainConfig() if config is None else PretrainConfig.read(config)
         given = {"steps": steps, "members": members, "seed": seed}
@@ -44,10 +36,19 @@ def pretrain(
         dataset = open_dataset("cmu", root)
         place = Path(os.environ["JEANIE_DATA"]) / "cmu" if root is None else root
         windows = motion_capture(dataset, cmu_descriptions(place))
-        pretrain_model(windows, settings, out, jobs=jobs, report=told)
+        pretrain_model(windows, settings, out, jobs=jobs, report=None if as_json else _tell)
         facts = {"model": str(out), "clips": len(windows.length), "config": settings.model_dump(mode="json")}
         typer.echo(
             json.dumps(facts)
             if as_json
             else f"wrote {out}: {settings.members} members, {settings.steps} steps"
         )
+
+
+def _tell(progress: Progress) -> None:
+    """A line on standard error; members that train at once call it in processes of their own."""
+    typer.echo(
+        f"member {progress.seed}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
+        f"partner found {100 * progress.accuracy:.1f} %",
+        err=True,
+    )

@@ -230,7 +230,8 @@ def pretrain(
     """Train all members and save them side by side as one model in the folder ``out``.
 
     A member that is done is kept in ``out/members`` under its seed and settings, so that a stopped run goes on
-    with the next one. With several ``jobs`` members train in processes of their own, to the same bits.
+    with the next one. With several ``jobs`` members train in processes of their own, to the same bits; ``report``
+    is then called there, and has to be a function that can be sent to them.
     """
     out = Path(out)
     (out / "members").mkdir(parents=True, exist_ok=True)
@@ -240,12 +241,9 @@ def pretrain(
         with ProcessPoolExecutor(
             min(jobs, len(open_seeds)), get_context("spawn"), torch.set_num_threads, (1,)
         ) as pool:
-            for future in as_completed(
-                [pool.submit(_train_one, windows, config, seed, out) for seed in open_seeds]
-            ):
-                seed, loss, accuracy = future.result()
-                if report:
-                    report(Progress(seed, config.steps, config.steps, loss, accuracy))
+            tasks = [pool.submit(_train_one, windows, config, seed, out, report) for seed in open_seeds]
+            for task in as_completed(tasks):
+                task.result()
     else:
         for seed in open_seeds:
             _train_one(windows, config, seed, out, report)
@@ -273,14 +271,6 @@ def _train_one(
     seed: int,
     out: Path,
     report: Callable[[Progress], None] | None = None,
-) -> tuple[int, float, float]:
-    last: list[Progress] = []
-
-    def keep(progress: Progress) -> None:
-        last[:] = [progress]
-        if report:
-            report(progress)
-
-    model = pretrain_member(windows, config, seed, keep)
+) -> None:
+    model = pretrain_member(windows, config, seed, report)
     write_atomically(_place(out, config, seed), save(dict(model.state_dict())))
-    return seed, last[0].loss, last[0].accuracy
