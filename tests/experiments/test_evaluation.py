@@ -1,6 +1,5 @@
 """Evaluation against distances computed one by one, in one process and in two, from Python and from a terminal."""
 
-import doctest
 import json
 import os
 import subprocess
@@ -405,10 +404,3 @@ def test_the_exemplar_split_of_msraction3d_is_told_with_and_without_its_exemplar
     hits = int(report.predictions.right.sum())
     assert report.variants["with exemplars"].right.sum() == hits + 10  # each is at distance 0 from itself
     assert 65 < report.accuracy < 85
-
-
-def test_the_examples_of_the_page_run_as_printed():
-    page = Path(__file__).resolve().parents[2] / "docs" / "evaluation.md"
-    found = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 8
-    assert found.failed == 0

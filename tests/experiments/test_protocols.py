@@ -3,7 +3,6 @@
 Each runs on hand-made tags of the right shape, and on the real data set where that is at hand.
 """
 
-import doctest
 import hashlib
 import json
 import os
@@ -629,10 +628,3 @@ def test_the_command_prints_one_json_object(tmp_path, monkeypatch):
     assert rows["uwa3d"]["classes"] == [{"train": 11, "validation": 4, "test": 15}]
     assert rows["ntu60-oneshot"]["train_classes"] == [50, 40, 30, 20, 10]
     assert rows["nwucla-crossview"]["splits"] == 9
-
-
-def test_the_page_runs_as_printed():
-    page = ROOT / "docs" / "protocols.md"
-    found = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 5
-    assert found.failed == 0

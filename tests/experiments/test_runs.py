@@ -1,6 +1,5 @@
 """The folder of a run, its command line, and what training does to clips and settings."""
 
-import doctest
 import json
 import math
 import os
@@ -121,12 +120,6 @@ def test_a_run_says_what_it_does_not_have(run, tmp_path):
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(DataError, match="not the description of a run"):
         Run.load(tmp_path)
-
-
-def test_the_examples_of_the_training_page_run_as_printed():
-    found = doctest.testfile(str(ROOT / "docs/training.md"), module_relative=False)
-    assert found.attempted > 8
-    assert found.failed == 0
 
 
 def test_recipes_change_by_names_tables_and_files(tmp_path):

@@ -61,7 +61,7 @@ class PretrainConfig(Config):
     """What is pretrained, how long, and on what."""
 
     model: ModelConfig = PRETRAINED
-    steps: int = Field(default=4000, ge=1, description="steps of the optimiser for each member")
+    steps: int = Field(default=6000, ge=1, description="steps of the optimiser for each member")
     members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
     seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
     windows: int = Field(default=40, ge=0, description="pairs of motion capture in a batch")
