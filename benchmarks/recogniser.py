@@ -3,10 +3,11 @@
 Enrols generated recordings of ten actions, 10 to 300 examples each, and recognises others. Rounds are interleaved: in
 every round each size is asked once, beside a pass of the encoder alone (preparing and encoding the query), and medians
 are compared, so that a busy machine is busy for all. Every answer is checked against that of comparing with all
-examples. Writes docs/results/latency.md.
+examples. Writes docs/results/latency.md and benchmarks/results/latency.json.
 """
 
 import argparse
+import json
 import platform
 import statistics
 import tempfile
@@ -144,6 +145,17 @@ def report(
     text = "\n".join([*lines, ""])
     print(text)
     (ROOT / "docs" / "results" / "latency.md").write_text(text)
+    facts = {
+        "model": fingerprint(model),
+        "machine": platform.machine(),
+        "threads": options.threads,
+        "encoder_ms": encoder,
+        "sizes": [
+            {"examples": size * len(CHOSEN), "ms": times[size], "passes": times[size] / encoder}
+            for size in options.sizes
+        ],
+    }
+    (ROOT / "benchmarks" / "results" / "latency.json").write_text(json.dumps(facts, indent=1) + "\n")
     if 10 in options.sizes and times[10] > LIMIT * encoder:
         raise SystemExit(
             f"100 examples took {times[10] / encoder:.1f} passes of the encoder, at most {LIMIT} are allowed"

@@ -1,15 +1,18 @@
-"""A camera for jeanie: MediaPipe finds the body, this program tells `jeanie watch -` where its joints are.
+"""A camera, or a video file, for jeanie: MediaPipe finds the body, this program tells `jeanie watch -` where it is.
 
     python examples/webcam.py record wave.json --seconds 4 --model pose_landmarker_full.task
     jeanie enrol wave wave.json
     python examples/webcam.py stream --model pose_landmarker_full.task | jeanie watch -
 
+With `--video FILE` the pictures come from a recorded video in place of the camera, at the video's own times.
+
 Needs `pip install 'jeanie[camera]'` (mediapipe and opencv) and a model file of MediaPipe's Pose Landmarker. It was
-written against the interface of mediapipe 1.2 (`mediapipe.tasks`, the same since 0.10) and tried without a camera:
-the forms it writes are tested, the camera itself is not.
+written against the interface of mediapipe 1.2 (`mediapipe.tasks`, the same since 0.10). Reading videos and what is
+written are tested; with a model file and with a camera it was never run.
 """
 
 import argparse
+import importlib
 import json
 import sys
 import time
@@ -18,6 +21,13 @@ from pathlib import Path
 from typing import Any
 
 SEEN = 0.3  # visibility below which a joint is not told
+READY = 3.0  # seconds before a recording from a camera begins
+USUAL_RATE = 30.0  # frames a second of a video that does not tell
+
+
+def hidden(point: Any) -> bool:
+    """Whether MediaPipe guesses a landmark more than it sees it."""
+    return point.visibility is not None and point.visibility < SEEN
 
 
 def joints_of(landmarks: Iterable[Any]) -> list[list[float] | None]:
@@ -25,10 +35,7 @@ def joints_of(landmarks: Iterable[Any]) -> list[list[float] | None]:
 
     MediaPipe has x to the right and y down; z grows away from the camera in both.
     """
-    return [
-        None if point.visibility is not None and point.visibility < SEEN else [-point.x, -point.y, point.z]
-        for point in landmarks
-    ]
+    return [None if hidden(point) else [-point.x, -point.y, point.z] for point in landmarks]
 
 
 def line_of(people: Iterable[Iterable[Any]], seconds: float) -> str:
@@ -38,61 +45,81 @@ def line_of(people: Iterable[Iterable[Any]], seconds: float) -> str:
 
 
 def frame_of(people: Iterable[Iterable[Any]]) -> dict[str, Any]:
-    """A frame as `jeanie enrol` reads it from a file of MediaPipe results."""
-    points = next(([[point.x, point.y, point.z] for point in person] for person in people), [])
+    """A frame as `jeanie enrol` reads it from a file of MediaPipe results, where zeros stand for a missing joint."""
+    person = next(iter(people), ())
+    points = [[0.0, 0.0, 0.0] if hidden(point) else [point.x, point.y, point.z] for point in person]
     return {"pose_world_landmarks": points}
 
 
-def poses(model: Path, camera: int) -> Iterator[tuple[float, Any]]:
-    """Time in seconds, and the persons, of every picture of a camera."""
-    import cv2  # noqa: PLC0415  an extra
-    import mediapipe  # noqa: PLC0415  an extra
+def pictures(source: int | Path) -> Iterator[tuple[float, Any]]:
+    """Time in seconds, and the picture, of everything that a camera or a video file shows."""
+    cv2 = wanted("cv2")
+    shown = cv2.VideoCapture(source if isinstance(source, int) else str(source))
+    if not shown.isOpened():
+        sys.exit(f"{f'camera {source}' if isinstance(source, int) else source}: cannot be opened")
+    rate = shown.get(cv2.CAP_PROP_FPS) or USUAL_RATE
+    start, number = time.monotonic(), 0
+    try:
+        while True:
+            there, picture = shown.read()
+            if not there:
+                return
+            yield time.monotonic() - start if isinstance(source, int) else number / rate, picture
+            number += 1
+    finally:
+        shown.release()
 
+
+def poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
+    """Time in seconds, and the persons, of every picture."""
+    cv2, mediapipe = wanted("cv2"), wanted("mediapipe")
     vision = mediapipe.tasks.vision
     options = vision.PoseLandmarkerOptions(
         base_options=mediapipe.tasks.BaseOptions(model_asset_path=str(model)),
         running_mode=vision.RunningMode.VIDEO,
     )
-    pictures = cv2.VideoCapture(camera)
-    if not pictures.isOpened():
-        sys.exit(f"camera {camera} cannot be opened")
-    start = time.monotonic()
     try:
-        with vision.PoseLandmarker.create_from_options(options) as landmarker:
-            while True:
-                there, picture = pictures.read()
-                if not there:
-                    return
-                seconds = time.monotonic() - start
-                image = mediapipe.Image(
-                    image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
-                )
-                yield seconds, landmarker.detect_for_video(image, round(1000 * seconds)).pose_world_landmarks
-    finally:
-        pictures.release()
+        landmarker = vision.PoseLandmarker.create_from_options(options)
+    except (RuntimeError, ValueError, OSError) as error:
+        sys.exit(f"{model}: not a model of MediaPipe's Pose Landmarker: {error}")
+    last = -1
+    with landmarker:
+        for seconds, picture in pictures(source):
+            last = max(last + 1, round(1000 * seconds))  # MediaPipe wants every time to be later
+            image = mediapipe.Image(
+                image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+            )
+            yield seconds, landmarker.detect_for_video(image, last).pose_world_landmarks
 
 
-def stream(model: Path, camera: int) -> None:
+def wanted(name: str) -> Any:
+    """A package of the extra ``camera``."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        sys.exit(f"needs {name}: pip install 'jeanie[camera]'")
+
+
+def stream(model: Path, source: int | Path) -> None:
     """Print a line a picture until the reader goes away."""
     try:
-        for seconds, people in poses(model, camera):
+        for seconds, people in poses(model, source):
             print(line_of(people, seconds), flush=True)
     except (BrokenPipeError, KeyboardInterrupt):
         return
 
 
-def record(path: Path, length: float, model: Path, camera: int) -> None:
-    """Write some seconds, after three to get ready, to a file that `jeanie enrol` reads."""
-    print("in three seconds ...", file=sys.stderr)
+def record(path: Path, seen: Iterable[tuple[float, Any]], start: float, length: float) -> None:
+    """Write what is seen from ``start`` on for ``length`` seconds to a file that `jeanie enrol` reads."""
     frames, times = [], []
-    for seconds, people in poses(model, camera):
-        if seconds > 3 + length:
+    for seconds, people in seen:
+        if seconds > start + length:
             break
-        if seconds > 3:
+        if seconds >= start:
             frames.append(frame_of(people))
             times.append(seconds)
     if len(times) < 2:
-        sys.exit("the camera gave no pictures")
+        sys.exit("there were no pictures")
     rate = (len(times) - 1) / (times[-1] - times[0])
     path.write_text(json.dumps({"fps": round(rate, 3), "frames": frames}))
     print(f"{path}: {len(frames)} frames, {rate:.1f} a second", file=sys.stderr)
@@ -100,19 +127,24 @@ def record(path: Path, length: float, model: Path, camera: int) -> None:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description="A camera for jeanie.")
+    parser = argparse.ArgumentParser(description="A camera or a video file for jeanie.")
     parser.add_argument("what", choices=["stream", "record"])
     parser.add_argument("path", nargs="?", type=Path, help="file to record into")
     parser.add_argument("--model", type=Path, required=True, help="a pose_landmarker .task file")
     parser.add_argument("--camera", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--video", type=Path, help="a video file in place of the camera")
+    parser.add_argument("--seconds", type=float, help="of a recording; 4 from a camera, all of a video")
     given = parser.parse_args()
+    source = given.camera if given.video is None else given.video
     if given.what == "stream":
-        stream(given.model, given.camera)
+        stream(given.model, source)
     elif given.path is None:
         parser.error("record needs the path of a file")
+    elif given.video is not None:
+        record(given.path, poses(given.model, source), 0.0, given.seconds or float("inf"))
     else:
-        record(given.path, given.seconds, given.model, given.camera)
+        print(f"in {READY:.0f} seconds ...", file=sys.stderr)
+        record(given.path, poses(given.model, source), READY, given.seconds or 4.0)
 
 
 if __name__ == "__main__":

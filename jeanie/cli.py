@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from jeanie.cli_evaluate import evaluate
 from jeanie.cli_library import app as library_app
+from jeanie.cli_onnx import onnx
 from jeanie.cli_pretrain import pretrain
 from jeanie.cli_protocols import protocols
 from jeanie.cli_search import app as search_app
@@ -220,5 +221,6 @@ def _draw(motion: Motion, path: Path) -> None:
 
 for _command in (protocols, train, evaluate, pretrain):
     app.command()(_command)
+app.command("export-onnx")(onnx)
 for _commands_of in (library_app, search_app):
     app.add_typer(_commands_of)

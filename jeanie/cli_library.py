@@ -23,7 +23,7 @@ from jeanie.recogniser.recogniser import Recogniser, Recognition, check_export, 
 from jeanie.skeleton import Motion
 from jeanie.terminal import AsJson, reported
 
-__all__ = ["ModelFolder", "Place", "app", "default_library"]
+__all__ = ["ModelFolder", "Place", "app", "default_library", "named"]
 
 app = typer.Typer(add_completion=False)
 
@@ -66,8 +66,8 @@ def enrol(
         label = checked_label(label)
         motions = _motions(files, form, layout)
         loaded = FewShotModel.load(model)
-        for motion in motions:
-            encoded(loaded, [motion], "support")  # before a library is made
+        for file, motion in zip(files, motions, strict=True):
+            encoded(loaded, [named(motion, file)], "support")  # before a library is made
         with Recogniser.load(_place(library, make=not negative), model=loaded, migrate=migrate) as recogniser:
             added = (recogniser.reject if negative else recogniser.enrol)(label, motions)
             examples, new = recogniser.actions[label], sum(added.new)
@@ -114,6 +114,7 @@ def recognise(
                 raise ConfigError(f"{recogniser.library.place}: no actions yet; jeanie enrol LABEL FILE...")
             rows = []
             for file, motion in zip(files, motions, strict=True):
+                motion = named(motion, file)
                 found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
                 for person, one in enumerate(found):
                     rows.append(_facts(file, one, person if each else None))
@@ -238,6 +239,11 @@ def _place(library: str | None, *, make: bool = False) -> str:
     if not library:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     return place
+
+
+def named(motion: Motion, file: Path) -> Motion:
+    """The motion under the name of its file, for messages that say what is wrong with it."""
+    return motion.replace(name=str(file))
 
 
 def _motions(files: Sequence[Path], form: str | None, layout: str | None) -> list[Motion]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli_library import ModelFolder, Place, default_library
+from jeanie.cli_library import ModelFolder, Place, default_library, named
 from jeanie.datasets import DATASETS, open_dataset, read_motion
 from jeanie.datasets.archive import is_archive, open_archive
 from jeanie.datasets.dataset import Dataset
@@ -23,6 +23,7 @@ from jeanie.errors import ConfigError, JeanieError
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.explanation import explain
 from jeanie.recogniser.folder import arrivals, open_folder
+from jeanie.recogniser.gallery import encoded
 from jeanie.recogniser.lines import frames_of
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.search import Found
@@ -125,7 +126,10 @@ def align(
 ) -> None:
     """Say how movement B differs from movement A: the camera, the tempo, and the joints."""
     with reported(as_json):
-        found = explain(FewShotModel.load(model), read_motion(other), read_motion(one))
+        loaded, motions = FewShotModel.load(model), [read_motion(file) for file in (other, one)]
+        for file, motion in zip((other, one), motions, strict=True):
+            encoded(loaded, [named(motion, file)], "support")  # a single pose is no movement to speak of
+        found = explain(loaded, *motions)
         if html is not None:
             found.write_html(html)
         if as_json:
@@ -241,7 +245,7 @@ def _watch_folder(
                 stream = recogniser.stream(persons=persons)
                 _tell(stream.push(motion) + stream.finish(), about, 0.0, unknown, as_json)
                 continue
-            each = persons == "each"
+            each, motion = persons == "each", named(motion, file)
             found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
         except JeanieError as error:
             bad += 1

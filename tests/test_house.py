@@ -34,6 +34,7 @@ EVERYTHING = {
     "cli",
     "cli_evaluate",
     "cli_library",
+    "cli_onnx",
     "cli_pretrain",
     "cli_protocols",
     "cli_search",
@@ -124,7 +125,8 @@ def test_the_modules_have_an_order():
 
 def test_importing_jeanie_does_no_work():
     """No optional library, no thread pool, no file is touched by ``import jeanie``."""
-    code = "import jeanie, sys; print([m for m in ('matplotlib', 'scipy', 'pandas', 'fastapi') if m in sys.modules])"
+    optional = ("matplotlib", "scipy", "pandas", "fastapi", "onnx")
+    code = f"import jeanie, sys; print([m for m in {optional} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
     assert shown.stderr == ""

@@ -55,6 +55,10 @@ class Features:
         assert self.second is not None
         return Features(self.values, self.counts), Features(self.second, self.counts)
 
+    def person(self, index: int) -> "Features":
+        """The first person of every clip, or where persons are matched and ``index`` is 1 the second."""
+        return self.persons[index] if self.second is not None else self
+
     def inside(self) -> Float[Tensor, "all feature"]:
         """The features of real blocks from every view, clip after clip."""
         real = torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -236,25 +237,56 @@ class FewShotModel(nn.Module):
     def trace(self, query: Motion, support: Motion) -> Alignment:
         """How two motions were aligned: the best path through time and views, its cost a step, the plan.
 
-        Of "euler-simple" views it is the path through the better row; its view counts within that row.
+        Of matched persons it is one path for all who meet, through the mean of their costs: in ``distances`` each
+        has a path of its own, whose costs are no higher. Of "euler-simple" views it is the path through the better
+        row; its view counts within that row.
         """
         left = self.features(self.collate([query]), "query")
         right = self.features(self.collate([support]), "support")
+        met = [(left.person(q), right.person(s)) for q, s in self._pairing(left, right)]
         if not isinstance(self.views, EulerSimple):
-            return self._trace(left, right)
+            return self._trace(met)
         rows = (self.views.azimuth_rows, self.views.altitude_rows)
-        paths = [self._trace(Features(left.values[:, :, row], left.counts), right) for row in rows]
+        paths = [self._trace([(Features(q.values[:, :, row], q.counts), s) for q, s in met]) for row in rows]
         return min(paths, key=lambda path: float(path.distance))
 
-    def _trace(self, query: Features, support: Features) -> Alignment:
+    @torch.no_grad()
+    def pairing(self, query: Motion, support: Motion) -> tuple[tuple[int, int], ...]:
+        """Which persons ``distances`` compares: of query and support, counted among those whom the model looks at.
+
+        Where the mean over persons is compared, it is all of them, told as (0, 0).
+        """
+        left = self.features(self.collate([query]), "query")
+        return self._pairing(left, self.features(self.collate([support]), "support"))
+
+    def _pairing(self, query: Features, support: Features) -> tuple[tuple[int, int], ...]:
+        """The same of one clip's features and another's; see ``_matched``."""
+        ours, theirs = (
+            range(2 if side.paired is not None and side.paired[0] else 1) for side in (query, support)
+        )
+        pairs = list(product(ours, theirs))
+        if len(pairs) == 1:
+            return ((0, 0),)
+        apart = {(q, s): float(self._compare(query.person(q), support.person(s))) for q, s in pairs}
+        ways = [((0, 0), (1, 1)), ((0, 1), (1, 0))] if len(pairs) == 4 else [(pair,) for pair in pairs]
+        return min(ways, key=lambda way: sum(apart[pair] for pair in way))
+
+    def _trace(self, met: Sequence[tuple[Features, Features]]) -> Alignment:
         config = self.config.align
-        left, right = query.values, support.values
+        cost = torch.stack([self._costs(query.values, support.values) for query, support in met]).mean(0)
+        shift = config.shift if config.method == "jeanie" else max(cost.shape[3:], default=0)
+        return trace(cost, gamma=self._gamma(*met[0]), shift=shift, band=config.band)[0]
+
+    def _costs(
+        self,
+        left: Float[Tensor, "1 t *query_views feature"],
+        right: Float[Tensor, "1 s *support_views feature"],
+    ) -> Float[Tensor, "1 t s *views"]:
+        """Base distances of all blocks of two clips; the query's views come before the support's."""
+        config = self.config.align
         blocks = squared_distances(left.reshape(1, -1, left.shape[-1]), right.reshape(1, -1, right.shape[-1]))
         cost = base_distance(blocks, config.metric, config.sigma)
-        cost = cost.view(1, *left.shape[1:-1], *right.shape[1:-1])
-        cost = cost.movedim(left.dim() - 1, 2)  # [1, t, s, *query views, *support views]
-        shift = config.shift if config.method == "jeanie" else max(cost.shape[3:], default=0)
-        return trace(cost, gamma=self._gamma(query, support), shift=shift, band=config.band)[0]
+        return cost.view(1, *left.shape[1:-1], *right.shape[1:-1]).movedim(left.dim() - 1, 2)
 
     def save(self, path: str | Path) -> None:
         """Write the model into the folder ``path``: weights as safetensors, configuration as JSON."""

@@ -69,8 +69,9 @@ def read_model(path: Path) -> tuple[dict[str, Any], Layout | None, dict[str, Ten
 
 
 def _described(path: Path) -> dict[str, Any]:
+    content = _content(path, MAX_DESCRIPTION)
     try:
-        described = json.loads(_content(path, MAX_DESCRIPTION))
+        described = json.loads(content)
     except ValueError as error:
         raise DataError(f"{path}: not JSON: {error}") from None
     if not isinstance(described, dict) or not {"format", "config", "layout", "weights"} <= described.keys():

@@ -63,8 +63,8 @@ class Explanation:
     ``turn`` is the mean over ``steps``. ``tempo`` is how many times as long the query took, in seconds where both
     frame rates are known (``timed``) and in frames elsewhere; ``parts`` say the same of the support's beginning,
     middle and end. ``joints`` are sorted, those that differ most first; ``difference`` is the mean of the first three,
-    in percent of a body's height. ``order`` says which person of the support each one of the query was compared
-    with.
+    in percent of a body's height. ``persons`` says who of the query was compared with whom of the support, as numbers
+    from 0 in the recordings; person 0 of ``joints`` and ``bodies`` is the first of these pairs.
     """
 
     query: Recording
@@ -81,7 +81,7 @@ class Explanation:
     steps: tuple[Step, ...]
     joints: tuple[JointDifference, ...]
     bodies: tuple[Bodies, Bodies]
-    order: tuple[int, ...]
+    persons: tuple[tuple[int, int], ...]
 
     @property
     def text(self) -> str:
@@ -94,7 +94,8 @@ class Explanation:
             self.tempo,
             self.parts,
             self.joints,
-            len(self.order),
+            self.persons,
+            (self.query.persons, self.support.persons),
         )
 
     def __str__(self) -> str:
@@ -105,7 +106,7 @@ class Explanation:
         kept = {
             key: getattr(self, key) for key in ("label", "likeness", "distance", "difference", "turn", "lift")
         }
-        kept |= {"tempo": self.tempo, "timed": self.timed, "order": list(self.order)}
+        kept |= {"tempo": self.tempo, "timed": self.timed, "persons": [list(pair) for pair in self.persons]}
         rows = {key: [asdict(one) for one in getattr(self, key)] for key in ("parts", "steps", "joints")}
         sides = {key: asdict(getattr(self, key)) for key in ("query", "support")}
         plain: dict[str, Any] = _rounded({"text": self.text, **sides, **kept, **rows})
@@ -131,7 +132,8 @@ def explain(
     likeness is told from the joints that differ most: a word about poses, not a recognition. Of two persons
     against one, the nearer one is explained.
     """
-    query, support, order = _alike(model, query, support)
+    recordings = _recording(query), _recording(support)
+    query, support, persons = _alike(model, query, support)
     found = model.trace(query, support)
     moments = [block_moments(model, motion) for motion in (query, support)]
     sides = (bodies_of(query), bodies_of(support))
@@ -144,8 +146,8 @@ def explain(
     apart = sum(one.percent for one in joints[:_WORST]) / max(1, len(joints[:_WORST]))
     steps = zip(at[0].tolist(), at[1].tolist(), found.steps.tolist(), turns, strict=True)
     return Explanation(
-        query=_recording(query),
-        support=_recording(support),
+        query=recordings[0],
+        support=recordings[1],
         label=label,
         likeness=_likeness(apart, same),
         distance=float(model.distances([query], [support])),
@@ -158,39 +160,52 @@ def explain(
         steps=tuple(Step(q, s, cost, *turn) for q, s, cost, turn in steps),
         joints=joints,
         bodies=sides,
-        order=order,
+        persons=persons,
     )
 
 
-def _alike(model: FewShotModel, query: Motion, support: Motion) -> tuple[Motion, Motion, tuple[int, ...]]:
-    """Both with as many persons, in one order, and which those of the support are.
+def _alike(
+    model: FewShotModel, query: Motion, support: Motion
+) -> tuple[Motion, Motion, tuple[tuple[int, int], ...]]:
+    """Both with as many persons, in one order, and who they are in the recordings.
 
-    Of the persons that the model looks at, those are compared who make the smallest sum of distances.
+    Of the persons that the model looks at, those are compared whom the model compares; where that takes the mean over
+    persons, those who make the smallest sum of distances.
     """
-    most = model.config.inputs.prepare.persons
-    pair = [motion.most_moving(most) if motion.persons > most else motion for motion in (query, support)]
-    query, support = (_present(motion) for motion in pair)
+    ours, theirs = (_looked_at(model, motion) for motion in (query, support))
+    left, right = _chosen(query, ours), _chosen(support, theirs)
+    if model.config.align.persons == "matched" or left.persons == right.persons == 1:
+        pairs = model.pairing(left, right)
+    else:
+        pairs = _nearest_pairs(model, left, right)
+    persons = tuple((ours[q], theirs[s]) for q, s in pairs)
+    return _chosen(query, [q for q, _ in persons]), _chosen(support, [s for _, s in persons]), persons
+
+
+def _nearest_pairs(model: FewShotModel, query: Motion, support: Motion) -> tuple[tuple[int, int], ...]:
     count = min(query.persons, support.persons)
-    if query.persons == support.persons == 1:
-        return query, support, (0,)
     left, right = ([motion.person(i) for i in range(motion.persons)] for motion in (query, support))
     apart = model.distances(left, right)
     ours, theirs = min(
         product(combinations(range(len(left)), count), permutations(range(len(right)), count)),
         key=lambda both: float(apart[list(both[0]), list(both[1])].sum()),
     )
-    return _chosen(query, ours), _chosen(support, theirs), theirs
+    return tuple(zip(ours, theirs, strict=True))
 
 
 def _chosen(motion: Motion, persons: Sequence[int]) -> Motion:
     some = list(persons)
+    if some == list(range(motion.persons)):
+        return motion
     return motion.replace(joints=motion.joints[:, some], valid=motion.valid[:, some])
 
 
-def _present(motion: Motion) -> Motion:
-    """Without persons who are never seen."""
+def _looked_at(model: FewShotModel, motion: Motion) -> list[int]:
+    """Numbers of the persons whom the model looks at and who are seen at all, in the model's order."""
+    most = model.config.inputs.prepare.persons
+    rows = motion.liveliest(most) if motion.persons > most else list(range(motion.persons))
     there = motion.valid.any(2).any(0)
-    return motion if bool(there.all()) else _chosen(motion, there.nonzero()[:, 0].tolist())
+    return [row for row in rows if bool(there[row])]
 
 
 def _turns(

@@ -159,6 +159,9 @@ def _chips(explanation: Mapping[str, Any]) -> str:
     if turn is not None:
         side = "" if abs(turn) < 1 else " to the person's left" if turn > 0 else " to the person's right"
         chips.append(("camera", f"{abs(turn):.0f} degrees{side}"))
+    if max(explanation[side]["persons"] for side in ("query", "support")) > 1:
+        met = ", ".join(f"{q + 1} with {s + 1}" for q, s in explanation["persons"])
+        chips.append(("persons", met))
     chips.append(("joints that differ most", f"{explanation['difference']:.1f} % of the height"))
     return "".join(f"<li><span>{escape(name)}</span> <b>{escape(value)}</b></li>" for name, value in chips)
 
@@ -172,12 +175,12 @@ def _joints(explanation: Mapping[str, Any]) -> str:
     key, unit = ("centimetres", "cm") if _measured(explanation) else ("percent", "%")
     joints = explanation["joints"]
     most = max((one[key] for one in joints), default=0.0)
-    several = len(explanation["order"]) > 1
+    persons = explanation["persons"]
     rows = []
     for one in joints:
         name = "whole body" if one["joint"] == "path" else one["joint"].replace("_", " ")
         said = one["words"].removeprefix(name).strip()
-        name = f"{name} ({one['person'] + 1})" if several else name
+        name = f"{name} ({persons[one['person']][0] + 1})" if len(persons) > 1 else name
         width = 100 * one[key] / max(most, 1e-9)
         rows.append(
             f'<div class="joint" tabindex="0" data-joint="{BODY.index(one["joint"])}" '

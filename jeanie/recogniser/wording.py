@@ -31,9 +31,14 @@ def told(
     tempo: float,
     parts: Sequence[Part],
     joints: Sequence[JointDifference],
-    persons: int,
+    persons: Sequence[tuple[int, int]],
+    there: tuple[int, int],
 ) -> str:
-    """The sentence: likeness, camera, tempo and parts that stand out, then the joints that differ most."""
+    """The sentence: likeness, camera, tempo and parts that stand out, then the joints that differ most.
+
+    ``persons`` are the pairs that were compared, ``there`` how many persons each recording has: where one has
+    several, it is said who is who.
+    """
     said = [f"{likeness} movement" if label is None else _AS[likeness] + label]
     if turn is not None and abs(turn) >= _TURN:
         side = "left" if turn > 0 else "right"
@@ -51,8 +56,18 @@ def told(
             place = f"{'in' if part.name == 'middle' else 'at'} the {part.name}"
             said.append(f"relatively {'slow' if pace.endswith('slower') else 'fast'} {place}")
     named = [one for one in joints if one.percent >= _JOINT][:_JOINTS]
-    whose = [f"person {one.person + 1}'s {one.words}" if persons > 1 else one.words for one in named]
+    several = len(persons) > 1
+    whose = [f"person {persons[one.person][0] + 1}'s {one.words}" if several else one.words for one in named]
+    whose += [_who(persons)] * (max(there) > 1)
     return ", ".join(said) + "".join(f"; {words}" for words in whose)
+
+
+def _who(persons: Sequence[tuple[int, int]]) -> str:
+    """Such as "person 2 compared with person 1", counted from 1, the query's first."""
+    sides = [[str(pair[side] + 1) for pair in persons] for side in (0, 1)]
+    plural = "s" * (len(persons) > 1)
+    ours, theirs = (f"person{plural} {' and '.join(side)}" for side in sides)
+    return f"{ours} compared with {theirs}"
 
 
 def _pace(tempo: float, least: float = _TEMPO) -> str | None:

@@ -153,7 +153,11 @@ class Motion:
         return self._of([index])
 
     def most_moving(self, n: int = 1) -> "Motion":
-        """The ``n`` persons who move most, the liveliest first (all of them where there are fewer).
+        """The ``n`` persons who move most, the liveliest first (all of them where there are fewer)."""
+        return self._of(self.liveliest(n))
+
+    def liveliest(self, n: int = 1) -> list[int]:
+        """Numbers of the ``n`` persons who move most, the liveliest first.
 
         Motion is the sum over joints and valid frames of |x - the joint's mean position|^2: who is seen
         briefly or stands still counts little.
@@ -165,7 +169,8 @@ class Motion:
         energy = ((self.joints - mean).square() * seen).sum(dim=(0, 2, 3))
         present = self.valid.any(dim=2).any(dim=0)  # a still person goes before one who is not there at all
         order = torch.argsort(torch.where(present, energy, -1.0), descending=True, stable=True)
-        return self._of(order[:n].tolist())
+        chosen: list[int] = order[:n].tolist()
+        return chosen
 
     def mirrored(self) -> "Motion":
         """The motion in a mirror: left and right joints swapped, x negated."""

@@ -183,6 +183,64 @@ def test_the_traced_path_ends_at_both_last_blocks_and_costs_the_distance():
     assert found.path[-1, :2].tolist() == [n - 1 for n in found.plan.shape[:2]]
 
 
+MATCHED = {
+    "align.persons": "matched",
+    "align.gamma": 0.0,
+    "align.metric": "sqeuclidean",
+    "views.kind": "none",
+}
+
+
+def people(first: Motion, second: Motion) -> Motion:
+    frames = min(len(first), len(second))
+    return Motion(torch.cat([first.joints[:frames], second.joints[:frames]], 1), LAYOUT)
+
+
+def cheapest_path(cost: torch.Tensor) -> float:
+    """Smallest sum from corner to corner, in scalars."""
+    best: dict[tuple[int, int], float] = {}
+    for t in range(cost.shape[0]):
+        for s in range(cost.shape[1]):
+            before = [best[cell] for cell in ((t - 1, s), (t, s - 1), (t - 1, s - 1)) if cell in best]
+            best[t, s] = cost[t, s].item() + min(before, default=0.0)
+    return best[cost.shape[0] - 1, cost.shape[1] - 1]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_two_matched_persons_are_traced_together_in_the_better_pairing(swapped):
+    net = model(MATCHED)
+    one, two = motions(8)[6:]
+    query = people(one, two)
+    near = [Motion(x.joints + 0.02 * torch.randn_like(x.joints), LAYOUT) for x in (one, two)]
+    support = people(*(near[::-1] if swapped else near))
+    pairs = ((0, 1), (1, 0)) if swapped else ((0, 0), (1, 1))
+    assert net.pairing(query, support) == pairs
+    q, s = (net.features(net.collate([clip]), "query").persons for clip in (query, support))
+    costs = [torch.cdist(q[i].values[0], s[j].values[0]).square().detach() for i, j in pairs]
+    assert costs[0].shape[0] > 5
+    found = net.trace(query, support)
+    assert_close(float(found.distance), cheapest_path((costs[0] + costs[1]) / 2))
+    each = sum(cheapest_path(cost) for cost in costs) / 2
+    assert_close(net.distances([query], [support]).item(), each)
+    assert float(found.distance) >= each - 1e-12
+
+
+def test_of_one_against_two_the_nearer_is_traced():
+    net = model(MATCHED)
+    one, two, _ = motions(3)
+    both = people(one, two)
+    alone = Motion(two.joints[: len(both)], LAYOUT)
+    assert net.pairing(both, alone) == ((1, 0),)
+    assert net.pairing(alone, both) == ((0, 1),)
+    assert float(net.trace(both, alone).distance) == pytest.approx(0.0, abs=1e-9)
+    assert_close(float(net.trace(alone, both).distance), net.distances([alone], [both]).item())
+
+
+def test_averaged_persons_have_one_pair():
+    one, two = motions(2, persons=2)
+    assert model().pairing(one, two) == ((0, 0),)
+
+
 def test_raw_serves_every_layout_and_knows_itself():
     net = FewShotModel.raw()
     assert list(net.parameters()) == []

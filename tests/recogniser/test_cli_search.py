@@ -177,10 +177,15 @@ def test_a_file_that_is_written_anew_comes_again(tmp_path):
         (("watch", "-", "--library", "{folder}/none.db"), "no library there yet"),
         (("watch", "{folder}/nowhere", "--library", "{library}"), "no such folder"),
         (("align", "{file}", "{folder}"), "a folder without a JSON file"),
+        (("align", "{file}", "{pose}"), "pose.npz: "),
+        (("align", "{pose}", "{file}"), "a movement needs at least 2"),
+        (("align", "{file}", "{file}", "--model", "{folder}/none"), "model.json: cannot be read"),
     ],
 )
-def test_wrong_input_is_a_message_and_code_2(arguments, message, folder, library, long_file):
-    wanted = [one.format(file=long_file, folder=folder, library=library) for one in arguments]
+def test_wrong_input_is_a_message_and_code_2(arguments, message, folder, library, long_file, tmp_path):
+    write_npz(performed("wave")[:1], tmp_path / "pose.npz")
+    places = {"file": long_file, "folder": folder, "library": library, "pose": tmp_path / "pose.npz"}
+    wanted = [one.format(**places) for one in arguments]
     done = run(*wanted)
     assert done.exit_code == 2, done.output
     assert message in done.stderr

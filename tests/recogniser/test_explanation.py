@@ -175,15 +175,37 @@ def test_persons_are_paired_with_their_likes(model, wave):
     shifted = other.replace(joints=other.joints + torch.tensor([1.5, 0.0, 0.0]))
     support, query = two(one, shifted), two(shifted, one)
     found = explain(model, query, support)
-    assert found.order == (1, 0)
+    assert found.persons == ((0, 1), (1, 0))
+    assert "persons 1 and 2 compared with persons 2 and 1" in found.text
+    assert found.json()["persons"] == [[0, 1], [1, 0]]
     assert found.joints[0].percent < 1
 
 
 def test_of_two_persons_against_one_the_nearer_is_explained(model, wave):
     crowd = two(performed("squat"), wave)
     found = explain(model, crowd, wave[: len(crowd)])
-    assert found.query.persons == 1
+    assert (found.query.persons, found.support.persons) == (2, 1)
+    assert found.persons == ((1, 0),)
+    assert "person 2 compared with person 1" in found.text
     assert found.joints[0].percent < 1
+
+
+def test_of_a_crowd_the_liveliest_are_compared_and_named_by_their_numbers(model, wave):
+    """A third person who stands still comes first in the recording and is not looked at."""
+    squat = facing(performed("squat"))
+    apart = squat.replace(joints=squat.joints + torch.tensor([1.5, 0.0, 0.0]))
+    both = two(wave, apart)
+    still = both.joints[:1, :1].expand(len(both), -1, -1, -1) + torch.tensor([-2.0, 0.0, 0.0])
+    crowd = both.replace(
+        joints=torch.cat([still, both.joints], 1), valid=torch.cat([both.valid[:, :1], both.valid], 1)
+    )
+    found = explain(model, crowd, both)
+    assert sorted(found.persons) == [(1, 0), (2, 1)]
+    assert found.joints[0].percent < 1
+    moved_hand = explain(model, moved(crowd, "right_hand", up=0.3), both)
+    assert (
+        "person 2's right hand higher" in moved_hand.text or "person 3's right hand higher" in moved_hand.text
+    )
 
 
 def test_missing_limbs_are_no_difference(model, wave):
