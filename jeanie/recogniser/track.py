@@ -1,5 +1,6 @@
 """One subject of a stream: when it moves, and which enrolled action each movement is."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -21,7 +22,8 @@ __all__ = ["Event", "Recognises", "StreamConfig", "Track"]
 _TEMPLATES = 3  # examples an action that are laid on a movement, the newest
 _CUTS = 3  # places in a movement that are recognised, beside the whole
 _ALIKE = 0.8  # share of both that makes two candidates one
-_WHOLE = 0.05  # confidence by which a part must be better than the whole movement
+_WHOLE = 0.7  # log odds by which a part must be better than the whole movement
+_CERTAIN = 1e-6  # doubt that counts as none
 _BEYOND = 1.5  # times as long as the longest example is more than one action
 
 
@@ -253,7 +255,7 @@ class Track:
         if not good:
             return None
         # the whole comes first, and a part must be clearly better
-        best = max(good, key=lambda pair: pair[0].confidence + _WHOLE * (whole and pair[1] == (start, end)))
+        best = max(good, key=lambda pair: _log_odds(pair[0]) + _WHOLE * (whole and pair[1] == (start, end)))
         return *best[1], best[0]
 
     def _recognised(self, start: int, end: int) -> Answer:
@@ -291,6 +293,12 @@ class _Nothing:
     label: str | None = None
     confidence: float = 0.0
     distance: float = float("inf")
+
+
+def _log_odds(answer: Answer) -> float:
+    """Of confidence: near certainty it still tells a good candidate from a better one."""
+    sure = min(max(answer.confidence, _CERTAIN), 1 - _CERTAIN)
+    return math.log(sure / (1 - sure))
 
 
 def _alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
