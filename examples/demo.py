@@ -50,7 +50,7 @@ LEARNT = {
     "FVM": JEANIE.but({"align.method": "fvm"}),
     "soft-DTW": JEANIE.but({"views.kind": "none"}),
 }
-RAW = FewShotModel.raw().config
+RAW = FewShotModel.raw("dtw").config
 UNLEARNT = {"raw JEANIE": RAW.but(views=VIEWS), "raw DTW": RAW}  # block coordinates, no learning
 
 

@@ -10,6 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from jeanie.cli_evaluate import evaluate
+from jeanie.cli_label import label
 from jeanie.cli_library import app as library_app
 from jeanie.cli_onnx import onnx
 from jeanie.cli_pretrain import pretrain
@@ -219,7 +220,7 @@ def _draw(motion: Motion, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from None
 
 
-for _command in (protocols, train, evaluate, pretrain):
+for _command in (protocols, train, evaluate, pretrain, label):
     app.command()(_command)
 app.command("export-onnx")(onnx)
 for _commands_of in (library_app, search_app):

@@ -1,7 +1,7 @@
 """``jeanie evaluate``: a training run, a saved model, or none at all, on the test episodes of a protocol."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,12 @@ from jeanie.terminal import AsJson, progress, reported
 
 __all__ = ["evaluate", "result_table"]
 
+# models that need no folder: the strongest without learning, plain DTW, and the one that ships
+_KNOWN: dict[str, Callable[[], FewShotModel]] = {
+    "raw": FewShotModel.raw,
+    "dtw": lambda: FewShotModel.raw("dtw"),
+    "shipped": FewShotModel.load,
+}
 _EXAMPLES, _OTHERS = 6, 3  # alignments that a page shows of the first method, and of each other one
 
 
@@ -45,14 +51,18 @@ class _Method:
 
 def evaluate(
     model: Annotated[
-        str, typer.Argument(help="Folder of a training run or of a model, or raw: no learning.")
+        str,
+        typer.Argument(
+            help="Folder of a training run or of a model; or raw: no learning, dtw: plain DTW, shipped: as it comes."
+        ),
     ],
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
     others: Annotated[
         list[str] | None, typer.Option("--with", help="Further runs of the same method, with other seeds.")
     ] = None,
     against: Annotated[
-        list[str] | None, typer.Option(help="Compare with this: raw (the default), a run, or a model.")
+        list[str] | None,
+        typer.Option(help="Compare with this: raw (the default), dtw, shipped, a run, or a model."),
     ] = None,
     alone: Annotated[bool, typer.Option("--alone", help="Compare with nothing.")] = False,
     way: Annotated[int | None, typer.Option(min=2, help="Classes an episode.")] = None,
@@ -120,15 +130,16 @@ def _method(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], w
 
 def _loaded(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
     path = Path(text)
-    if text == "raw":
-        return _Method("raw", (FewShotModel.raw().to(world.device),), (), None)
+    if text in _KNOWN:
+        return _Method(text, (_KNOWN[text]().to(world.device),), (), None)
     if (path / "run.json").exists():
         run = Run.load(path)
         return _of_run(run, path.resolve().name, protocol, splits, world)
     if (path / "model.json").exists():
         return _Method(path.resolve().name, (FewShotModel.load(path).to(world.device),), (), None)
     raise ConfigError(
-        f"{text}: neither 'raw', nor the folder of a training run (run.json) or of a model (model.json)"
+        f"{text}: neither one of {', '.join(_KNOWN)}, nor the folder of a training run (run.json) or of a model "
+        "(model.json)"
     )
 
 

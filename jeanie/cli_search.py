@@ -31,7 +31,7 @@ from jeanie.recogniser.search import find as find_in
 from jeanie.recogniser.stream import Event
 from jeanie.terminal import AsJson, progress, reported
 
-__all__ = ["app"]
+__all__ = ["app", "opened"]
 
 app = typer.Typer(add_completion=False)
 
@@ -67,7 +67,7 @@ def find(
             wanted = wanted[_frames(part, wanted.rate or 30.0, len(wanted))]
         with progress(not as_json) as bar:
             found = find_in(
-                FewShotModel.load(model), wanted, _opened(archive), k,
+                FewShotModel.load(model), wanted, opened(archive), k,
                 jobs=jobs, cache=cache or default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
         typer.echo(json.dumps(_facts(found))) if as_json else _show(found)
@@ -160,7 +160,7 @@ def default_cache() -> Path:
     return base / "jeanie" / "search"
 
 
-def _opened(text: str) -> Dataset:
+def opened(text: str) -> Dataset:
     """An archive, a folder or a file of recordings, or a data set by its name."""
     path = Path(text)
     if is_archive(path):

@@ -19,6 +19,7 @@ from jeanie.experiments.runs import Run
 from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.training import Moment, Watcher
 from jeanie.experiments.training import train as train_model
+from jeanie.fewshot.model import FewShotModel
 from jeanie.terminal import AsJson, reported
 
 __all__ = ["train"]
@@ -32,7 +33,13 @@ def _said(option: str) -> str:
 
 def train(
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
-    recipe: Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(RECIPES)}.")] = "default",
+    recipe: Annotated[
+        str | None,
+        typer.Option(help=f"Settings to start from: {', '.join(RECIPES)}; with --from it is finetune."),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Weights to start from: shipped, or the folder of a model.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change one value, such as align.gamma=0.1.")
@@ -54,7 +61,9 @@ def train(
     """Train on every split of a protocol, or on one. Ctrl-C keeps what was done; --resume goes on with it."""
     with reported(as_json), joined(device) as world:
         chosen = protocol_of(protocol)
-        settings = _settings(recipe, config, changes or [], {"episodes": episodes, "seed": seed})
+        recipe = recipe or ("default" if start is None else "finetune")
+        begun = _begun(start, recipe)
+        settings = _settings(recipe, begun, config, changes or [], {"episodes": episodes, "seed": seed})
         place = Path("runs") / protocol if out is None else out
         dataset = chosen.open(root)
         shown = world.first and not as_json
@@ -63,7 +72,7 @@ def train(
         with _bar(shown) as watcher:
             try:
                 run = train_model(
-                    settings.model,
+                    settings.model if begun is None else begun.but(settings.model.model_dump()),
                     chosen,
                     config=settings.train,
                     out=place,
@@ -85,11 +94,22 @@ def train(
             typer.echo(json.dumps(_facts(run)) if as_json else _told(run))
 
 
-def _settings(recipe: str, config: Path | None, changes: list[str], flags: dict[str, Any]) -> Recipe:
-    """The recipe, changed by a file, then by --set, then by flags of their own."""
+def _begun(start: str | None, recipe: str) -> FewShotModel | None:
+    """The model whose weights are the start; a recipe that tunes one has the shipped one if no other is named."""
+    if start is None and recipe != "finetune":
+        return None
+    return FewShotModel.load(None if start in (None, "shipped") else start)
+
+
+def _settings(
+    recipe: str, begun: FewShotModel | None, config: Path | None, changes: list[str], flags: dict[str, Any]
+) -> Recipe:
+    """The recipe, with the settings of a model that is there, changed by a file, --set, and flags of their own."""
     if recipe not in RECIPES:
         raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
     settings = RECIPES[recipe]
+    if begun is not None:
+        settings = settings.but(model=begun.config)
     if config is not None:
         settings = settings.changed_by(config)
     settings = settings.changed(dict(_change(text) for text in changes))

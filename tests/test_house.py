@@ -33,6 +33,7 @@ MAY_IMPORT = {
 EVERYTHING = {
     "cli",
     "cli_evaluate",
+    "cli_label",
     "cli_library",
     "cli_onnx",
     "cli_pretrain",

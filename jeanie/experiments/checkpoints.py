@@ -86,6 +86,8 @@ def restore(learner: Learner, checkpoint: bytes) -> State:
     try:
         tensors = load(content)
         learner.model.load_state_dict(_part(tensors, "model."))
+        if learner.kept is not learner.model:
+            learner.kept.load_state_dict(_part(tensors, "kept."))
         learner.loss.load_state_dict(_part(tensors, "loss."))
         known = learner.optimiser.state_dict()
         known["state"] = _optimiser_state(_part(tensors, "optimiser."), described["optimiser"])
@@ -100,6 +102,8 @@ def restore(learner: Learner, checkpoint: bytes) -> State:
 def _collected(learner: Learner) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All tensors by name, and the numbers of the optimiser's state that are none."""
     tensors = {f"model.{name}": tensor for name, tensor in learner.model.state_dict().items()}
+    if learner.kept is not learner.model:
+        tensors |= {f"kept.{name}": tensor for name, tensor in learner.kept.state_dict().items()}
     tensors |= {f"loss.{name}": tensor for name, tensor in learner.loss.state_dict().items()}
     numbers: dict[str, Any] = {}
     for weight, values in learner.optimiser.state_dict()["state"].items():

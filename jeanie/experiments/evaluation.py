@@ -11,7 +11,7 @@ from jeanie.experiments.protocols import protocol as protocol_of
 from jeanie.experiments.provenance import commit, versions
 from jeanie.experiments.report import Report
 from jeanie.experiments.splits import Split
-from jeanie.fewshot.config import ModelConfig
+from jeanie.fewshot.config import REFERENCE, ModelConfig
 from jeanie.fewshot.episodes import Episode, in_order
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
@@ -77,9 +77,11 @@ def evaluate(
 def method_name(config: ModelConfig) -> str:
     """What a model does, in a word or two: how it aligns, and whether it has learnt anything.
 
-    >>> method_name(FewShotModel.raw().config)
+    >>> method_name(FewShotModel.raw("dtw").config)
     'raw DTW'
     """
+    if config == REFERENCE:
+        return "raw reference"
     align = config.align
     name = {"jeanie": "JEANIE", "fvm": "FVM", "pool": "mean features"}[align.method]
     if align.method != "pool" and config.views.kind == "none":

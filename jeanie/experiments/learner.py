@@ -1,5 +1,6 @@
 """The step of training: distances of some episodes, their loss, gradients from all processes, new weights."""
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ class Learner:
     """A model with its loss and optimiser. Everything random in step k depends on (seed, k) alone.
 
     The model is trained in place. In several processes each takes its share of a step's episodes and all end
-    with the same weights; only dropout differs from what one process would have drawn.
+    with the same weights; only dropout differs from what one process would have drawn. ``kept`` is the model as
+    it is to be used: itself, or with means of the weights over the steps, the start included.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Learner:
         momentum = {"momentum": config.momentum} if config.optimiser == "sgd" else {}
         self.optimiser = _OPTIMISERS[config.optimiser](groups, lr=config.rate, **momentum)
         world.equalise([*model.state_dict().values(), *self.loss.state_dict().values()])
+        self.kept = copy.deepcopy(model) if config.average else model
 
     def step(self, number: int) -> Step:
         """Step ``number``, from 0 on, on episodes number * B to (number + 1) * B - 1."""
@@ -172,7 +175,17 @@ class Learner:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
+        self._average()
         return norm
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        if self.kept is self.model:
+            return
+        for mean, weight in zip(self.kept.parameters(), self.model.parameters(), strict=True):
+            mean.lerp_(weight, 1 - self.config.average)
+        for old, new in zip(self.kept.buffers(), self.model.buffers(), strict=True):
+            old.copy_(new)
 
 
 def _same(episode: Episode) -> Bool[Tensor, "query support"]:

@@ -16,7 +16,17 @@ from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel, classify
 
-__all__ = ["Predictions", "Progress", "Rule", "class_distances", "pair_distances", "predict"]
+__all__ = [
+    "Predictions",
+    "Progress",
+    "Rule",
+    "class_distances",
+    "evaluating",
+    "feature_batches",
+    "pair_distances",
+    "predict",
+    "support_groups",
+]
 
 Rule = Literal["nearest", "mean"]
 Progress = Callable[[int, int], Any]
@@ -104,7 +114,7 @@ def predict(
     if not wanted:
         raise ConfigError("no episode to predict; give at least one")
     codes = torch.unique(torch.cat(wanted))
-    with _evaluating(model):
+    with evaluating(model):
         _settle(model, store, next(group[0] for group in listed if group))
         found = pair_distances(model, store, codes // clips, codes % clips, progress=progress)
     place = {tag: number for number, tag in enumerate(classes)}
@@ -141,7 +151,7 @@ def _rows(number: int, episode: Episode, distances: Tensor, place: dict[Tag, int
 
 
 @contextmanager
-def _evaluating(model: FewShotModel) -> Iterator[None]:
+def evaluating(model: FewShotModel) -> Iterator[None]:
     """Evaluation mode without gradients; the model leaves as it came, its measured scale included."""
     training = model.training
     scales = [
@@ -185,8 +195,8 @@ def pair_distances(
     spans = torch.stack((ends - counts, ends), 1)[mine].tolist()
     pairs = sum(end - start for start, end in spans)
     done = 0
-    for group, held in _support_groups(model, store, torch.unique(supports)):
-        for at, features in _batches(model, store, clips[mine], "query"):
+    for group, held in support_groups(model, store, torch.unique(supports)):
+        for at, features in feature_batches(model, store, clips[mine], "query"):
             rows = [_within(supports, span, group) for span in spans[at]]
             columns = [torch.searchsorted(group, supports[row]) for row in rows]
             for row, values in zip(rows, _compared(model, features, held, columns), strict=True):
@@ -229,7 +239,7 @@ def _numbers(features: Features) -> int:
     return features.values.numel() + sum(_numbers(part) for part in features.beside)
 
 
-def _batches(
+def feature_batches(
     model: FewShotModel, store: Store, clips: Tensor, side: Literal["query", "support"]
 ) -> Iterator[tuple[slice, Features]]:
     """Features of clips, batch by batch; a batch is as large as memory allows."""
@@ -242,12 +252,12 @@ def _batches(
         step = max(1, min(_MOST, _HELD * len(features) // _numbers(features)))
 
 
-def _support_groups(
+def support_groups(
     model: FewShotModel, store: Store, clips: Tensor
 ) -> Iterator[tuple[Int[Tensor, " clip"], Features]]:
     """Ascending support clips with their features, in groups that fit into memory; usually one."""
     first, held, parts = 0, 0, []
-    for at, features in _batches(model, store, clips, "support"):
+    for at, features in feature_batches(model, store, clips, "support"):
         parts.append(features)
         held += _numbers(features)
         if held >= _HELD or at.stop == len(clips):

@@ -39,6 +39,23 @@ class TrainConfig(Config):
         ge=1,
         description="validations without a better one after which training stops; none: never",
     )
+    margin: float | None = Field(
+        default=None,
+        ge=0,
+        description="points by which validation must beat that of the start, which is kept otherwise; "
+        "none: the start does not count",
+    )
+    rivals: bool = Field(
+        default=False,
+        description="whether validation queries meet a support of every training class, too: a few held-out classes "
+        "alone may be told apart by anything",
+    )
+    average: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="of weights over steps: share of the old mean; 0 keeps the last ones",
+    )
     checkpoint_every: int = Field(default=100, ge=1, description="episodes between two checkpoints")
     fuse: Literal["after", "together"] = Field(
         default="after",

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
+
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
-from jeanie.fewshot.episodes import Episode, Episodes, PublishedEpisodes, Tag
+from jeanie.fewshot.episodes import Draw, Episode, Episodes, PublishedEpisodes, Tag
 
-__all__ = ["Columns", "Split"]
+__all__ = ["Columns", "Split", "with_rivals"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,3 +135,27 @@ class Split:
             seed=seed,
             apart=self.apart if apart is None else apart,
         )
+
+
+def with_rivals(split: Split) -> tuple[Episode, ...]:
+    """The validation episodes of a split, each with a support of every training class that is not in it.
+
+    Episode i takes those of ``Draw(i)``. Queries stay as they are: only held-out classes are asked for.
+    """
+    clips = {tag: split.columns.of((tag,), None, split.train) for tag in split.train_classes}
+    found = []
+    for number in range(len(split.validation)):
+        episode, draw = split.validation[number], Draw(number)
+        others = [tag for tag, own in clips.items() if own and tag not in episode.classes]
+        more = torch.tensor([draw.pick(clips[tag], split.shot) for tag in others], dtype=torch.int64)
+        labels = torch.arange(episode.way, episode.way + len(others)).repeat_interleave(split.shot)
+        found.append(
+            Episode(
+                torch.cat([episode.support, more.flatten()]),
+                torch.cat([episode.support_labels, labels]),
+                episode.query,
+                episode.query_labels,
+                (*episode.classes, *others),
+            )
+        )
+    return tuple(found)

@@ -30,7 +30,7 @@ from jeanie.experiments.report import estimate
 from jeanie.experiments.runs import Metrics, Run, opened
 from jeanie.experiments.seeds import seeded
 from jeanie.experiments.settings import TrainConfig
-from jeanie.experiments.splits import Split
+from jeanie.experiments.splits import Split, with_rivals
 from jeanie.experiments.statistics import Estimate
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.episodes import Episode
@@ -78,7 +78,8 @@ def train(
 
     A ``FewShotModel`` is where each split starts from and stays as it is; a ``ModelConfig`` starts from drawn
     weights. Validation classes, which a split holds out of its training classes, choose the weights that are
-    kept; with ``validation=0`` none is held out and the last weights are kept. Ctrl-C ends after the step at
+    kept; with ``validation=0`` none is held out and the last weights are kept. With ``config.margin`` the start
+    is validated too and kept unless training beats it by so many points. Ctrl-C ends after the step at
     hand with a checkpoint; ``resume`` goes on from there, to the same bits. In processes that ``torchrun``
     started, each takes its share of the episodes. On the CPU the process keeps memory that it has freed.
     """
@@ -87,6 +88,7 @@ def train(
     with joined(_device_of(model, device)) as world, _stoppable() as stopped:
         dataset = chosen.open() if dataset is None else dataset
         splits = _splits(chosen, dataset, split, train_classes, validation)
+        _check_guarded(splits, config)
         start = check_learns(_start(model, dataset, config, world))
         pool: Dataset = Mirrored(dataset) if config.mirror else dataset
         tasks = [_Task(one, _episodes(one, pool, config)) for one in splits]
@@ -153,6 +155,16 @@ def _splits(
     raise ConfigError(
         f"{protocol.name} has no split {split!r}; they are 0 to {len(known) - 1}, or by name {', '.join(names)}"
     )
+
+
+def _check_guarded(splits: Sequence[Split], config: TrainConfig) -> None:
+    """Raise where the start is to be kept unless it is beaten, and nothing is held out that could tell."""
+    open_ended = [split.name for split in splits if not len(split.validation)]
+    if config.margin is not None and open_ended:
+        raise ConfigError(
+            f"split {open_ended[0]!r} holds no class out, so nothing can tell whether training beats its start; give "
+            "validation (--validation), such as 0.4, or let the last weights count: margin=None (--set margin=null)"
+        )
 
 
 def _episodes(split: Split, pool: Dataset, config: TrainConfig) -> Sequence[Episode]:
@@ -242,10 +254,14 @@ class _Training:
         self.learner = Learner(model, self.config, task.episodes, own, world)
         self.folder = run.folder(task.split.name)
         self.choosing = len(task.split.validation) > 0
+        self.validation, self.validation_classes = task.split.validation, task.split.validation_classes
+        if self.choosing and self.config.rivals:
+            self.validation = with_rivals(task.split)
+            self.validation_classes = (*self.validation_classes, *task.split.train_classes)
 
     def _model(self) -> FewShotModel:
         """The model as it is to be used, with those beside it."""
-        model = self.learner.model
+        model = self.learner.kept
         return model if self.fusion is None else self.fusion.joined(model)
 
     def run_on(self) -> None:
@@ -280,16 +296,26 @@ class _Training:
 
     def _begin(self) -> State:
         checkpoint = self.world.told(lambda: read_checkpoint(self.folder / "last"))
-        return restore(self.learner, checkpoint) if checkpoint else State()
+        if checkpoint:
+            return restore(self.learner, checkpoint)
+        if self.config.margin is None:
+            return State()
+        began, model = perf_counter(), self._model()
+        state = self._judged(State(), self._validated(model), model)
+        return replace(state, seconds=perf_counter() - began)
 
     def _validated(self, model: FewShotModel) -> Estimate:
         """Accuracy on the validation episodes, in percent."""
-        (rows,) = predict(model, self.store, [self.split.validation], self.split.validation_classes)
+        (rows,) = predict(model, self.store, [self.validation], self.validation_classes)
         return estimate(rows)[0]
 
     def _judged(self, state: State, found: Estimate, model: FewShotModel) -> State:
-        """The state after a validation: the weights are kept where they are the best so far."""
-        if state.best is None or found.value > state.best[0]:
+        """The state after a validation: the weights are kept where they are the best so far.
+
+        The start, where it counts, is episode 0 and has to be beaten by the margin.
+        """
+        lead = self.config.margin or 0.0 if state.best_episode == 0 else 0.0
+        if state.best is None or found.value > state.best[0] + lead:
             if self.world.first:
                 model.save(self.folder / "model")
             return replace(state, best=(found.value, found.half), best_episode=state.episode, waited=0)

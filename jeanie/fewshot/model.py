@@ -1,6 +1,6 @@
 """FewShotModel: views, encoder and alignment as one measure of how far two motions are apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from jeanie.align import Alignment, distances, trace
 from jeanie.align.cost import base_distance, squared_distances
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
-from jeanie.fewshot.config import RAW, ModelConfig
+from jeanie.fewshot.config import RAWS, ModelConfig
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Batch, Store, arrange, named_layout
 from jeanie.fewshot.saving import read_model, write_model
@@ -65,9 +65,37 @@ class FewShotModel(nn.Module):
         self.beside = nn.ModuleList(FewShotModel(part, layout) for part in config.beside)
 
     @classmethod
-    def raw(cls, config: ModelConfig | None = None) -> "FewShotModel":
-        """A model without learning for any layout: blocks of coordinates are the features."""
-        return cls(RAW if config is None else config)
+    def raw(cls, config: ModelConfig | str = "reference") -> "FewShotModel":
+        """A model without learning for any layout: blocks of coordinates are the features.
+
+        By name: "reference", the strongest there is, or "dtw", plain DTW on coordinates as recorded.
+        """
+        if isinstance(config, str):
+            if config not in RAWS:
+                raise ConfigError(f"no raw model {config!r}; the known ones are {', '.join(RAWS)}")
+            config = RAWS[config]
+        return cls(config)
+
+    def but(self, changes: Mapping[str, Any] | None = None, /, **named: Any) -> "FewShotModel":
+        """A copy with other settings, such as views or a model beside it, and the same weights.
+
+        >>> model = FewShotModel.load().but({"views.kind": "euler", "views.altitude": 0})
+        >>> model.views.shape
+        (7, 1)
+        """
+        model = type(self)(self.config.but(changes, **named), self.layout).to(self.device, self.dtype)
+        weights = self.state_dict()
+        try:
+            missing, unknown = model.load_state_dict(weights, strict=False)
+        except RuntimeError as error:
+            raise ConfigError(f"these settings make a network that the weights do not fit: {error}") from None
+        learnt = [name for name in missing if not name.endswith("cost_scale")]  # a scale is measured
+        if learnt or unknown:
+            raise ConfigError(
+                f"these settings make another network: no weights for {learnt[:3]}, no place for {unknown[:3]}; "
+                "change views, alignment or what is beside it, and train other networks anew"
+            )
+        return model.train(self.training)
 
     @property
     def dtype(self) -> torch.dtype:

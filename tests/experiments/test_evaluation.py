@@ -29,7 +29,7 @@ from jeanie.fewshot.model import FewShotModel
 
 ACTIONS = ["wave", "walk", "drink", "squat", "clap", "bow"]
 SYNTHETIC = PROTOCOLS["synthetic"]
-RAW = FewShotModel.raw().config.but({"inputs.prepare.frames": 8})
+RAW = FewShotModel.raw("dtw").config.but({"inputs.prepare.frames": 8})
 VIEWED = RAW.but({"views.kind": "euler", "views.azimuth": 30, "views.altitude": 0})
 
 
@@ -225,6 +225,7 @@ def test_progress_counts_every_pair_once(dataset, splits):
 
 def test_a_method_without_a_name_is_named_by_what_it_does():
     assert method_name(RAW) == "raw DTW"
+    assert method_name(FewShotModel.raw().config) == "raw reference"
     assert method_name(RAW.but({"align.gamma": 0.1})) == "raw soft-DTW"
     assert method_name(VIEWED.but({"align.method": "fvm"})) == "raw FVM"
     assert method_name(ModelConfig()) == "JEANIE"
@@ -323,6 +324,16 @@ def trained(tmp_path_factory):
     return folder
 
 
+def test_models_that_need_no_folder_are_known_by_their_names():
+    done = run("dtw", "synthetic", "--way", "5", "--limit", "1", "--against", "shipped", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["method"], [one["method"] for one in told["against"]]) == ("dtw", ["shipped"])
+    splits = SYNTHETIC.splits(SYNTHETIC.open(), way=5)
+    for model, row in ((FewShotModel.raw("dtw"), told), (FewShotModel.load(), told["against"][0])):
+        assert row["accuracy"] == pytest.approx(evaluate(model, SYNTHETIC, splits=splits, limit=1).accuracy)
+
+
 def test_runs_are_pooled_over_seeds_and_compared_with_raw(trained, tmp_path):
     arguments = (
         trained / "seed0",
@@ -369,7 +380,7 @@ def test_a_run_is_not_tested_on_classes_that_it_has_learnt(trained):
     ("arguments", "said"),
     [
         (("raw", "nothing"), "no protocol 'nothing'"),
-        (("not there", "synthetic"), "neither 'raw', nor the folder of a training run"),
+        (("not there", "synthetic"), "neither one of raw, dtw, shipped, nor the folder of a training run"),
         (("raw", "synthetic", "--rule", "last"), "rule is 'nearest' or 'mean'"),
         (("raw", "synthetic", "--alone", "--against", "raw"), "--alone compares with nothing"),
         (("raw", "synthetic", "--with", "raw"), "--with joins training runs"),
@@ -398,7 +409,7 @@ DATA = os.environ.get("JEANIE_DATA")
 
 @pytest.mark.skipif(DATA is None, reason="the recordings are not here: set JEANIE_DATA")
 def test_the_exemplar_split_of_msraction3d_is_told_with_and_without_its_exemplars():
-    report = evaluate(FewShotModel.raw(), "msraction3d-exemplars")
+    report = evaluate(FewShotModel.raw("dtw"), "msraction3d-exemplars")
     assert (report.queries, report.json()["variants"]["with exemplars"]["queries"]) == (279, 289)
     assert report.over == "queries"
     hits = int(report.predictions.right.sum())

@@ -284,7 +284,7 @@ def evaluated():
     test = Episodes(dataset.labels, way=3, queries=2, count=5, seed=0)
     classes = tuple(sorted(harmful.values()))
     splits = [Split("all", (), (), test, (), (), classes, 3, 1, (), columns)]
-    raw = FewShotModel.raw().config.but({"inputs.prepare.frames": 12})
+    raw = FewShotModel.raw("dtw").config.but({"inputs.prepare.frames": 12})
     configs = {
         f"views {EVIL}": raw.but({"views.kind": "euler", "views.azimuth": 30, "views.altitude": 15}),
         "raw": raw,

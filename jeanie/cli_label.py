@@ -1,0 +1,152 @@
+"""``jeanie label``: all recordings of an archive labelled from one example, or a few, of each action."""
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from jeanie.cli_library import ModelFolder
+from jeanie.cli_search import opened
+from jeanie.datasets import Dataset, read_motion
+from jeanie.errors import ConfigError
+from jeanie.experiments.labelling import LabelConfig, Labelling
+from jeanie.experiments.labelling import label as label_motions
+from jeanie.fewshot.model import FewShotModel
+from jeanie.fewshot.saving import write_atomically
+from jeanie.skeleton.motion import Motion
+from jeanie.terminal import AsJson, progress, reported
+
+__all__ = ["label"]
+
+_USUAL = LabelConfig()
+
+
+def _said(option: str) -> str:
+    """What the schema says of an option."""
+    text = LabelConfig.model_fields[option].description or option
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def label(
+    archive: Annotated[
+        str, typer.Argument(help="What to label: an archive, a folder of recordings, a data set.")
+    ],
+    examples: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EXAMPLE...",
+            help="LABEL=FILE, or a file that knows its label; a name in the archive will do for a file.",
+        ),
+    ],
+    abstain: Annotated[float, typer.Option(min=0, max=1, help=_said("abstain"))] = _USUAL.abstain,
+    neighbours: Annotated[int, typer.Option(min=1, help=_said("neighbours"))] = _USUAL.neighbours,
+    model: ModelFolder = None,
+    out: Annotated[Path | None, typer.Option(help="Write the labels into this file (CSV).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Label a whole archive from one example of each action; what is like none of them gets no label."""
+    with reported(as_json):
+        if out is not None and not out.absolute().parent.is_dir():
+            raise ConfigError(f"{out}: no folder {out.absolute().parent}; make it first")
+        config = LabelConfig(neighbours=neighbours, abstain=abstain)
+        dataset = opened(archive)
+        names = _names(dataset)
+        given = _examples(examples, dataset, names)
+        with progress(not as_json, "pairs") as bar:
+            found = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
+        if out is not None:
+            write_atomically(out, _csv(names, found).encode())
+        if as_json:
+            typer.echo(json.dumps(_facts(names, found, out)))
+        else:
+            _show(names, found, out)
+
+
+def _names(dataset: Dataset) -> list[str]:
+    known = getattr(dataset, "names", None)
+    return [f"clip {number}" for number in range(len(dataset))] if known is None else list(map(str, known))
+
+
+def _examples(texts: list[str], dataset: Dataset, names: list[str]) -> list[tuple[str, Motion | int]]:
+    """Examples with their labels; one that lies in the archive is told by its number."""
+    at = {name: number for number, name in enumerate(names)}
+    files = {
+        clip.source.resolve(): number
+        for number, clip in enumerate(getattr(dataset, "clips", ()))
+        if clip.source.is_file() and clip.index == 0
+    }
+    found = []
+    for text in texts:
+        tag, equals, place = text.partition("=")
+        if Path(text).exists() or text in at or not equals:
+            tag, place = "", text
+        elif not tag.strip():
+            raise ConfigError(f"{text}: no label before the =; give LABEL=FILE")
+        found.append(_example(tag.strip(), place, dataset, at, files))
+    return found
+
+
+def _example(
+    tag: str, place: str, dataset: Dataset, at: dict[str, int], files: dict[Path, int]
+) -> tuple[str, Motion | int]:
+    there = Path(place).exists()
+    number = files.get(Path(place).resolve()) if there else at.get(place)
+    if number is not None:
+        shown: Motion | int = number
+        known = dataset.labels[number]
+    elif there:
+        shown = read_motion(place)
+        known = shown.label
+    else:
+        raise ConfigError(
+            f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that knows its label"
+        )
+    if not tag and known is None:
+        raise ConfigError(f"{place}: does not know its label; give LABEL={place}")
+    return tag or str(known), shown
+
+
+def _csv(names: list[str], found: Labelling) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["name", "label", "confidence"])
+    for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True):
+        rows.writerow([name, "" if tag is None else tag, f"{sure:.4f}"])
+    return text.getvalue()
+
+
+def _facts(names: list[str], found: Labelling, out: Path | None) -> dict[str, Any]:
+    counts = Counter(found.labels)
+    rows = [
+        {"name": name, "label": tag, "confidence": round(sure, 4)}
+        for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)
+    ]
+    facts = {
+        "motions": len(found),
+        "unlabelled": counts.pop(None, 0),
+        "classes": {str(tag): counts[tag] for tag in found.classes},
+        "labels": rows,
+    }
+    return facts if out is None else facts | {"out": str(out)}
+
+
+def _show(names: list[str], found: Labelling, out: Path | None) -> None:
+    """Every motion where no file has them, then how many there are of each label."""
+    if out is None:
+        table = Table("name", "label", box=None, pad_edge=False)
+        table.add_column("confidence", justify="right")
+        for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True):
+            table.add_row(escape(name), "" if tag is None else escape(str(tag)), f"{sure:.2f}")
+        Console(highlight=False).print(table)
+    counts = Counter(found.labels)
+    told = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
+    typer.echo(f"{len(found)} motions: {', '.join(told)}", err=out is None)
+    if out is not None:
+        typer.echo(f"{out}: the labels")

@@ -1,0 +1,240 @@
+"""Fine-tuning: weights averaged over steps, a start that cannot be lost, and the command that goes on from a model."""
+
+import copy
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_training import SHORT, assert_same_run, interrupt_at, one_thread, tensors, trained  # noqa: F401
+from tiny_task import dataset, model_config, split
+from torch.testing import assert_close
+from typer.testing import CliRunner
+
+from jeanie.cli import app
+from jeanie.errors import ConfigError
+from jeanie.experiments.distributed import World
+from jeanie.experiments.learner import Learner
+from jeanie.experiments.predictions import predict
+from jeanie.experiments.recipes import RECIPES
+from jeanie.experiments.report import estimate
+from jeanie.experiments.runs import Run
+from jeanie.experiments.splits import with_rivals
+from jeanie.experiments.training import train
+from jeanie.fewshot.model import FewShotModel
+
+TUNE = SHORT.but(margin=0.0, average=0.9)
+
+
+def start(seed=3):
+    torch.manual_seed(seed)
+    return FewShotModel(model_config(dropout=0.0), dataset().layout).eval()
+
+
+def validated(model):
+    task = split()
+    (rows,) = predict(model, model.store(dataset().motions), [task.validation], task.validation_classes)
+    return estimate(rows)[0].value
+
+
+def same(one, other):
+    left, right = one.state_dict(), other.state_dict()
+    return all(torch.equal(left[name], right[name]) for name in left if "cost_scale" not in name)
+
+
+def test_the_start_is_kept_to_the_bit_where_nothing_beats_it_by_the_margin(tmp_path):
+    model = start()
+    run = trained(tmp_path / "run", TUNE.but(margin=1000.0), model)
+    (row,) = run.summary()
+    assert row["best_episode"] == 0
+    assert row["episodes"] == 12
+    assert row["validation"]["accuracy"] == validated(model)
+    assert same(run.model(), model)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 1e-2, 1.0])
+def test_validation_never_ends_below_that_of_the_start_however_wild_the_steps(rate, tmp_path):
+    model = start()
+    run = trained(tmp_path / "run", TUNE.but(rate=rate, schedule="constant"), model)
+    (row,) = run.summary()
+    assert validated(run.model()) >= validated(model)
+    assert row["validation"]["accuracy"] == validated(run.model())
+    lines = [line["validation"] for line in run.metrics() if "validation" in line]
+    assert row["validation"]["accuracy"] == max([validated(model), *lines])
+
+
+def test_a_gain_below_the_margin_does_not_count_and_one_above_it_does(tmp_path):
+    model = start()
+    config = TUNE.but(rate=1e-2, average=0.0, episodes=24)
+    free = trained(tmp_path / "free", config, model).summary()[0]
+    gain = free["validation"]["accuracy"] - validated(model)
+    assert gain > 0, "the task must be one where training helps"
+    small, large = (
+        trained(tmp_path / name, config.but(margin=gain + step), model).summary()[0]["best_episode"]
+        for name, step in (("small", -1e-6), ("large", 1e-6))
+    )
+    assert small == free["best_episode"] > 0
+    assert large == 0
+
+
+def test_without_a_margin_the_start_does_not_count(tmp_path):
+    run = trained(tmp_path / "run", SHORT.but(rate=1.0, schedule="constant"), start())
+    assert run.summary()[0]["best_episode"] > 0
+
+
+def test_kept_weights_are_the_running_mean_that_a_loop_makes():
+    model, task, data = start(), split(), dataset()
+    config = SHORT.but(average=0.8, mirror=False, rate=1e-2)
+    episodes = task.training(data, way=3, queries=2, count=8, seed=0)
+    learner = Learner(copy.deepcopy(model), config, episodes, model.store(data.motions), World())
+    mean = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    for number in range(4):
+        learner.step(number)
+        for name, weight in learner.model.named_parameters():
+            mean[name] = 0.8 * mean[name] + 0.2 * weight.detach()
+    assert not same(learner.kept, learner.model)
+    for name, weight in learner.kept.named_parameters():
+        assert_close(weight.detach(), mean[name])
+
+
+def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path):
+    run = trained(tmp_path / "run", SHORT.but(average=0.9), start(), split=split(validation=()))
+    kept = {
+        name.removeprefix("best."): value for name, value in tensors(run).items() if name.startswith("best.")
+    }
+    (last,) = (run.folder() / "last").glob("*.safetensors")
+    stored = load_file(last)
+    assert all(torch.equal(value, stored[f"kept.{name}"]) for name, value in kept.items())
+    assert not all(torch.equal(value, stored[f"model.{name}"]) for name, value in kept.items())
+
+
+def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path):
+    whole = trained(tmp_path / "whole", TUNE, start())
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "parts", TUNE, start(), progress=interrupt_at(6))
+    assert_same_run(whole, trained(tmp_path / "parts", TUNE, start(), resume=True))
+    assert whole.summary()[0]["best_episode"] == Run.load(tmp_path / "parts").summary()[0]["best_episode"]
+
+
+@pytest.mark.errors
+def test_a_start_that_nothing_can_judge_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match="holds no class out, so nothing can tell"):
+        trained(tmp_path / "run", TUNE, start(), split=split(validation=()))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_with_other_settings_has_the_same_weights(tmp_path):
+    model = start()
+    plain = model.but({"views.kind": "none"})
+    assert same(model, plain)
+    clips = [dataset()[i] for i in (0, 7, 13)]
+    batch = model.collate(clips)
+    assert_close(model.features(batch, "support").values, plain.features(batch, "support").values)
+    fused = model.but(beside=(model.config.but({"encoder.kind": "raw"}),))
+    assert len(fused.beside) == 1
+    assert same(model, fused) or model.state_dict().keys() < fused.state_dict().keys()
+    with pytest.raises(ConfigError, match="weights"):
+        model.but({"encoder.width": 5})
+    with pytest.raises(ConfigError, match="another network"):
+        model.but({"encoder.kind": "raw"})
+
+
+def test_the_recipe_takes_small_steps_averages_and_guards_its_start():
+    config, usual = RECIPES["finetune"].train, RECIPES["default"].train
+    assert config.rate < usual.rate
+    assert config.episodes < usual.episodes
+    assert config.average > 0
+    assert config.margin is not None
+    assert config.augment.active
+    assert RECIPES["finetune"].model.but({"encoder.members": 3}) == FewShotModel.load().config.but(
+        {"encoder.init": "torch"}
+    )
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+QUICK = (
+    "--episodes",
+    2,
+    "--validation",
+    0,
+    "--set",
+    "margin=null",
+    "--set",
+    "way=3",
+    "--set",
+    "mirror=false",
+)
+
+
+def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path):
+    done = command("synthetic", "--from", "shipped", "--out", tmp_path / "one", "--json", *QUICK)
+    assert done.exit_code == 0, done.output
+    run, shipped = Run.load(tmp_path / "one"), FewShotModel.load()
+    assert run.recipe.train == RECIPES["finetune"].train.but(episodes=2, margin=None, way=3, mirror=False)
+    assert run.recipe.model == shipped.config
+    near = [
+        (weight - other).abs().max()
+        for weight, other in zip(run.model().parameters(), shipped.parameters(), strict=True)
+    ]
+    assert 0 < max(near) < 1e-3
+    folder = run.folder() / "model"
+    arguments = ("synthetic", "--from", folder, "--set", "views.kind=euler", "--set", "views.altitude=0")
+    done = command(*arguments, "--set", "views.azimuth=15", "--out", tmp_path / "two", "--json", *QUICK)
+    assert done.exit_code == 0, done.output
+    second = Run.load(tmp_path / "two")
+    assert second.model().views.shape == (3, 1)
+    assert second.facts["start"] != run.facts["start"]
+    assert json.loads(done.stdout)["protocol"] == "synthetic"
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--from", "nowhere"), "cannot be read"),
+        (("--from", "shipped", "--set", "encoder.width=64"), "weights do not fit"),
+        (("--from", "shipped", "--validation", "0"), "holds no class out"),
+    ],
+)
+def test_a_start_that_cannot_serve_ends_with_exit_code_2(tmp_path, arguments, said):
+    done = command("synthetic", *arguments, "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_takes_a_model_and_leaves_it_as_it_was(tmp_path):
+    model = start()
+    before = copy.deepcopy(model)
+    options = {"dataset": dataset(), "split": split(), "config": TUNE.but(rate=1e-2), "out": tmp_path / "run"}
+    train(model, "synthetic", **options)
+    assert same(model, before)
+
+
+def test_validation_queries_meet_a_support_of_every_training_class():
+    task = split()
+    plain, hard = list(task.validation), with_rivals(task)
+    assert len(hard) == len(plain)
+    labels = task.columns.labels
+    for before, after in zip(plain, hard, strict=True):
+        assert torch.equal(before.query, after.query)
+        assert torch.equal(before.query_labels, after.query_labels)
+        assert torch.equal(before.support, after.support[: len(before.support)])
+        assert after.classes == (*before.classes, *task.train_classes)
+        assert set(after.support[len(before.support) :].tolist()) <= set(task.train)
+        for clip, number in zip(after.support.tolist(), after.support_labels.tolist(), strict=True):
+            assert labels[clip] == after.classes[number]
+    drawn = {tuple(episode.support[2:].tolist()) for episode in hard}
+    assert len(drawn) > 1, "other episodes, other supports"
+
+
+def test_rivals_can_only_take_answers_away(tmp_path):
+    model = start()
+    rows = []
+    for config in (TUNE.but(margin=1000.0), TUNE.but(margin=1000.0, rivals=True)):
+        (row,) = trained(tmp_path / str(config.rivals), config, model).summary()
+        rows.append(row["validation"]["accuracy"])
+    assert rows[1] < rows[0] == validated(model)
