@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jeanie.align import native, recursion
 from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reject
-from jeanie.align.operator import align_table, backend_for
+from jeanie.align.operator import align_values, backend_for
 from jeanie.errors import ConfigError, ShapeError
 
 __all__ = [
@@ -139,11 +139,9 @@ def align(
     query, support = _lengths_of(cost, query_lengths, support_lengths)
     if plan == "preprint":
         return _preprint(cost, query, support, gamma, shift, band)
-    with_plan = cost.requires_grad and torch.is_grad_enabled()
     tau, tau_ = (None if x is None else x[:, None] for x in (query, support))
     band = None if band is None else float(band)
-    value, _ = align_table(cost.unsqueeze(1), tau, tau_, float(gamma), shift, band, backend, with_plan)
-    return value.squeeze(1)
+    return align_values(cost.unsqueeze(1), tau, tau_, float(gamma), shift, band, backend).squeeze(1)
 
 
 def _preprint(

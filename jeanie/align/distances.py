@@ -57,8 +57,10 @@ def distances(
     _check_names(metric, sigma, normalise)
     view_gamma = gamma if view_gamma is None else view_gamma
     _check_matching(matching, view_gamma, plan)
-    tau = lengths_tensor(query_lengths, len(query), query.shape[1], "query_lengths", query.device)
-    tau_ = lengths_tensor(support_lengths, len(support), support.shape[1], "support_lengths", query.device)
+    tau = lengths_tensor(query_lengths, query.shape[0], query.shape[1], "query_lengths", query.device)
+    tau_ = lengths_tensor(
+        support_lengths, support.shape[0], support.shape[1], "support_lengths", query.device
+    )
     query, support = _masked(query, tau, "query_lengths"), _masked(support, tau_, "support_lengths")
     matched, fvm = pairs == "matched", matching == "fvm"
     band = None if band is None else float(band)
@@ -115,7 +117,7 @@ def _check_features(query: Tensor, support: Tensor, pairs: str) -> None:
         )
     if pairs not in ("all", "matched"):
         raise ConfigError(f"pairs needs 'all' or 'matched', got {pairs!r}")
-    if pairs == "matched" and len(query) != len(support):
+    if pairs == "matched" and query.shape[0] != support.shape[0]:
         raise ShapeError(
             f"matched pairs need as many queries as supports, got {len(query)} and {len(support)}; use pairs='all'"
         )
@@ -165,7 +167,7 @@ def _part(x: Tensor, at: slice) -> Tensor:
 def _matched(
     query: Tensor, support: Tensor, tau: Tensor | None, tau_: Tensor | None, options: Options
 ) -> Tensor:
-    if not len(query):
+    if not query.shape[0]:
         return query.new_empty(0)
     direct = kernel_pairs(query, support, tau, tau_, options)
     if direct is not None:

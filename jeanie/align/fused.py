@@ -13,7 +13,7 @@ from torch import Tensor
 from jeanie.align import native
 from jeanie.align.alignment import align
 from jeanie.align.cost import METRICS, base_distance, base_slope, slopes, squared_about, squared_distances
-from jeanie.align.operator import align_table, backend_for, compute, scaled
+from jeanie.align.operator import align_table, backend_for, compute, last_pass, transformed
 from jeanie.align.recursion import softmin
 
 __all__ = ["Options", "kernel_pairs", "table"]
@@ -186,12 +186,8 @@ class _Pairs(torch.autograd.Function):
             lengths = None if tau is None else tau[:, None], None if tau_ is None else tau_[:, None]
             again = _slopes_again(query, support, lengths, ctx.options, grad[:, None])
             return (*again, None, None, None)
-        by = grad.view(-1, 1, 1)
-        return (*(None if g is None else scaled(g, by) for g in grads), None, None, None)
-
-
-def _transformed() -> bool:
-    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+        in_place = last_pass()
+        return (*(None if g is None else native.scaled(g, grad, in_place) for g in grads), None, None, None)
 
 
 def kernel_pairs(
@@ -199,7 +195,7 @@ def kernel_pairs(
 ) -> Tensor | None:
     """Distances ``[pair]`` without ever holding their costs, a few pairs at a time; None where the kernel cannot."""
     plain = query.dim() == support.dim() == 3 and options.gamma > 0 and options.plan == "smooth"
-    if not plain or backend_for(query, options.backend) != "native" or _transformed():
+    if not plain or backend_for(query, options.backend) != "native" or transformed():
         return None
     result: Tensor = _Pairs.apply(query, support, tau, tau_, options)  # type: ignore[no-untyped-call]
     return result
@@ -207,7 +203,7 @@ def kernel_pairs(
 
 def table(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
     """Distances ``[query, support]`` of features; ``lengths`` are tables of the same shape."""
-    if _transformed() or options.plan == "preprint":
+    if transformed() or options.plan == "preprint":
         return _composed(query, support, lengths, options)
     result: Tensor = _Fused.apply(query, support, *lengths, options)  # type: ignore[no-untyped-call]
     return result

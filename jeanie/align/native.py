@@ -19,7 +19,16 @@ from torch import Tensor
 from jeanie.align.cells import BAD_FEATURES, NO_PATH, NOT_FINITE, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["available", "fresh_like", "instruction_set", "matched", "path", "soft_or_hard", "squares"]
+__all__ = [
+    "available",
+    "fresh_like",
+    "instruction_set",
+    "matched",
+    "path",
+    "scaled",
+    "soft_or_hard",
+    "squares",
+]
 
 # A matrix product leaves an error of about 1e-7 of |x|^2 + |y|^2; what is smaller than this share of it is recomputed.
 SMALL = 4e-3
@@ -64,6 +73,15 @@ class _Squares(ctypes.Structure):
     )
 
 
+class _Scale(ctypes.Structure):
+    """Mirror of ``JeanieScale`` in kernel/job.h."""
+
+    _fields_ = (
+        *((name, _PTR) for name in ("out", "x", "by")),
+        *((name, _I64) for name in ("rows", "size", "threads")),
+    )
+
+
 def _folders() -> Iterator[Path]:
     """Where the library may lie: in the package, or, for an editable install, where pip put the built files."""
     yield from map(Path, sys.modules["jeanie.align"].__path__)  # the attribute jeanie.align is the function
@@ -85,6 +103,8 @@ def _library() -> ctypes.CDLL | None:
             library.jeanie_matched.restype = ctypes.c_int
             library.jeanie_squares.argtypes = (ctypes.POINTER(_Squares), ctypes.c_int)
             library.jeanie_squares.restype = ctypes.c_int
+            library.jeanie_scale.argtypes = (ctypes.POINTER(_Scale), ctypes.c_int)
+            library.jeanie_scale.restype = None
             library.jeanie_prefer_large_pages.argtypes = (_PTR, _I64)
             library.jeanie_prefer_large_pages.restype = None
             return library
@@ -228,15 +248,15 @@ def matched(
     """
     library = _library()
     assert library is not None
-    query, support = query.detach().contiguous(), support.detach().contiguous()
-    value = query.new_empty(len(query))
+    query, support = query.contiguous(), support.contiguous()
+    value = query.new_empty(query.shape[0])
     grads = [fresh_like(x) if want else None for x, want in zip((query, support), needed, strict=True)]
     pointers = [None if x is None else x.data_ptr() for x in (*(lengths or (None, None)), *grads)]
     hi, lo, unit_hi, unit_lo = _constants(gamma, query.dtype)
     job = _Matched(
         _Job(
             value=value.data_ptr(), rows_of=pointers[0], columns_of=pointers[1],
-            pairs=len(query), rows=query.shape[1], columns=support.shape[1], threads=torch.get_num_threads(),
+            pairs=query.shape[0], rows=query.shape[1], columns=support.shape[1], threads=torch.get_num_threads(),
             gamma=gamma, scale_hi=hi, scale_lo=lo, unit_hi=unit_hi, unit_lo=unit_lo,
             band=-1.0 if band is None else band,
         ),
@@ -250,6 +270,17 @@ def matched(
         wide, *slopes = matched(query.double(), support.double(), lengths, metric, sigma, gamma, band, needed)
         value, grads = wide.to(query.dtype), [None if g is None else g.to(query.dtype) for g in slopes]
     return value, grads[0], grads[1]
+
+
+def scaled(x: Tensor, by: Tensor, in_place: bool) -> Tensor:
+    """``x[pair, ...]``, contiguous, times ``by[pair]``; torch's threads, which spin on for a while, are left alone."""
+    library = _library()
+    assert library is not None
+    out, by = x if in_place else fresh_like(x), by.contiguous()
+    rows, *shape = x.shape
+    job = _Scale(out.data_ptr(), x.data_ptr(), by.data_ptr(), rows, math.prod(shape), torch.get_num_threads())
+    library.jeanie_scale(ctypes.byref(job), int(x.dtype == torch.float64))
+    return out
 
 
 def squares(x: Tensor, y: Tensor, small: float, may_refuse: bool) -> Tensor | None:

@@ -14,7 +14,7 @@ from jeanie.align import native, recursion, reference
 from jeanie.align.cells import NO_PATH, NOT_FINITE, allowed, check_lengths, reject
 from jeanie.errors import ConfigError
 
-__all__ = ["align_table", "backend_for", "compute", "scaled"]
+__all__ = ["align_table", "align_values", "backend_for", "compute", "last_pass", "transformed"]
 
 _SCHEMA = (
     "(Tensor cost, Tensor? query_lengths, Tensor? support_lengths, float gamma, int shift, float? band, "
@@ -132,6 +132,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
     ctx.set_materialize_grads(False)
 
 
+def _over_cells(grad: Tensor, plan: Tensor) -> Tensor:
+    return grad.reshape(*grad.shape, *[1] * (plan.dim() - 2))
+
+
 def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> tuple[Tensor | None, ...]:
     cost, query_lengths, support_lengths, plan = ctx.saved_tensors
     gamma, shift, band, backend, with_plan = ctx.options
@@ -139,7 +143,7 @@ def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> 
     if grad_value is not None:
         if not with_plan:
             _, plan = align_table(cost, query_lengths, support_lengths, gamma, shift, band, backend, True)
-        grad = scaled(plan, grad_value.reshape(*grad_value.shape, *[1] * (plan.dim() - 2)))
+        grad = _scaled(plan, _over_cells(grad_value, plan))
     if grad_plan is not None and with_plan and gamma > 0:  # a hard plan is piecewise constant
         cells, tau, tau_ = _cells(cost, query_lengths, support_lengths, band)
 
@@ -151,13 +155,20 @@ def _backward(ctx: Any, grad_value: Tensor | None, grad_plan: Tensor | None) -> 
     return (grad, *[None] * 7)
 
 
-def scaled(plan: Tensor, by: Tensor) -> Tensor:
-    """Their product, which may be as large as all costs, for a backward pass."""
-    if (
-        torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or torch._C._functorch.maybe_current_level() is not None
-    ):
+def transformed() -> bool:
+    """Whether torch.compile or torch.func is looking on, which see no further than torch's own operators."""
+    return torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None
+
+
+def last_pass() -> bool:
+    """Whether the backward pass that runs frees its graph: what only it has kept may then be overwritten."""
+    keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return keeps_graph is not None and not keeps_graph()
+
+
+def _scaled(plan: Tensor, by: Tensor) -> Tensor:
+    """Their product, which is as large as all costs, for a backward pass."""
+    if torch.is_grad_enabled() or transformed():
         return plan * by
     return torch.mul(plan, by, out=native.fresh_like(plan))
 
@@ -206,3 +217,46 @@ def align_table(
         cost, query_lengths, support_lengths, gamma, shift, band, backend, with_plan
     )
     return result
+
+
+class _Values(torch.autograd.Function):
+    """The values alone. Nobody else sees the plan then, so that the gradient may take its place in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, cost: Tensor, *options: Any) -> Tensor:
+        options = (*options, True)
+        value, plan = compute(cost, *options)
+        ctx.save_for_backward(cost, *options[:2], plan)
+        ctx.options = options[2:]
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        cost, query_lengths, support_lengths, plan = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative will be asked for
+            value, _ = align_table(cost, query_lengths, support_lengths, *ctx.options)
+            slope = torch.autograd.grad(value, cost, grad, create_graph=True)[0]
+        else:
+            by = _over_cells(grad, plan)
+            slope = plan.mul_(by) if last_pass() else _scaled(plan, by)
+        return slope, *[None] * 6
+
+
+def align_values(
+    cost: Tensor,
+    query_lengths: Tensor | None,
+    support_lengths: Tensor | None,
+    gamma: float,
+    shift: int,
+    band: float | None,
+    backend: str,
+) -> Tensor:
+    """The values of ``align_table`` with less memory for their gradient."""
+    with_plan = cost.requires_grad and torch.is_grad_enabled()
+    options = (query_lengths, support_lengths, gamma, shift, band, backend)
+    if transformed():
+        return align_table(cost, *options, with_plan)[0]
+    if not with_plan:
+        return compute(cost, *options, False)[0]
+    value: Tensor = _Values.apply(cost, *options)  # type: ignore[no-untyped-call]
+    return value

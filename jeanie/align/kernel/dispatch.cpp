@@ -14,6 +14,8 @@ int matched_float(const JeanieMatched&);
 int matched_double(const JeanieMatched&);
 int squares_float(const JeanieSquares&);
 int squares_double(const JeanieSquares&);
+void scale_float(const JeanieScale&);
+void scale_double(const JeanieScale&);
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
@@ -23,12 +25,14 @@ int matched_float(const JeanieMatched&);
 int matched_double(const JeanieMatched&);
 int squares_float(const JeanieSquares&);
 int squares_double(const JeanieSquares&);
+void scale_float(const JeanieScale&);
+void scale_double(const JeanieScale&);
 }  // namespace avx2
 #endif
 
 static bool has_avx2() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi");
 #else
   return false;
 #endif
@@ -61,6 +65,14 @@ JEANIE_EXPORT int jeanie_squares(const JeanieSquares* job, int is_double) {
     return is_double ? avx2::squares_double(*job) : avx2::squares_float(*job);
 #endif
   return is_double ? baseline::squares_double(*job) : baseline::squares_float(*job);
+}
+
+JEANIE_EXPORT void jeanie_scale(const JeanieScale* job, int is_double) {
+#if defined(__x86_64__)
+  if (!std::strcmp(jeanie_instruction_set(), "avx2"))
+    return is_double ? avx2::scale_double(*job) : avx2::scale_float(*job);
+#endif
+  return is_double ? baseline::scale_double(*job) : baseline::scale_float(*job);
 }
 
 JEANIE_EXPORT void jeanie_prefer_large_pages(void* start, int64_t bytes) {

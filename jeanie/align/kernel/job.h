@@ -46,6 +46,13 @@ struct JeanieMatched {
   double small;             // as in JeanieSquares
 };
 
+// out = x times by, a row of x [rows, size] for each number of by
+struct JeanieScale {
+  void* out;
+  const void *x, *by;
+  int64_t rows, size, threads;
+};
+
 enum JeanieStatus : int {
   kDone = 0,
   kNotFinite = 1,   // NaN or infinity where a path may pass

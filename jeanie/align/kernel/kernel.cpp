@@ -2,18 +2,21 @@
 #include <atomic>
 #include <new>
 #include <optional>
-#include <thread>
 
 #include "hard.h"
 #include "matched.h"
+#include "scale.h"
 #include "squares.h"
 #include "sweep.h"
+#include "threads.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace JEANIE_ISA {
+
+constexpr int kLanes = kWidth<float>;  // pairs of a group
 
 // Numbers below the normal range cost a hundred cycles each and carry nothing here.
 class FlushToZero {
@@ -29,22 +32,25 @@ class FlushToZero {
 #endif
 };
 
-struct Plan {
-  const JeanieJob& job;
-  std::vector<int64_t> order;
+// What the threads of a call share: which groups are left to do.
+template <class Job> struct Plan {
+  const Job& job;
+  const JeanieJob& shape;
+  const std::vector<int64_t> order = by_length(shape);
   std::atomic<int64_t> next{0};
   std::atomic<int> status{kDone};
-
-  explicit Plan(const JeanieJob& job_) : job(job_), order(by_length(job_)) {}
 };
 
 // Takes groups until none is left.
-template <int L, class Worker, class Job> void work(Plan& plan, const Job& job) {
+template <class Worker, class Job> void work(void* context) {
+  auto& plan = *static_cast<Plan<Job>*>(context);
   FlushToZero flush;
   try {
-    Worker worker(job);
-    for (int64_t start; (start = plan.next.fetch_add(L)) < plan.job.pairs && plan.status == kDone;) {
-      const JeanieStatus status = worker.run(&plan.order[start], int(std::min<int64_t>(L, plan.job.pairs - start)));
+    std::optional<Worker> worker;  // a thread that comes too late needs none
+    for (int64_t start; (start = plan.next.fetch_add(kLanes)) < plan.shape.pairs && plan.status == kDone;) {
+      if (!worker) worker.emplace(plan.job);
+      const int count = int(std::min<int64_t>(kLanes, plan.shape.pairs - start));
+      const JeanieStatus status = worker->run(&plan.order[start], count);
       if (status != kDone) plan.status = status;
     }
   } catch (const std::bad_alloc&) {
@@ -52,13 +58,10 @@ template <int L, class Worker, class Job> void work(Plan& plan, const Job& job) 
   }
 }
 
-template <int L, class Worker, class Job> int spread(const Job& job, const JeanieJob& shape) {
-  Plan plan(shape);
-  int64_t groups = (shape.pairs + L - 1) / L, helpers = std::min(shape.threads, groups) - 1;
-  std::vector<std::thread> threads;
-  for (int64_t i = 0; i < helpers; ++i) threads.emplace_back(work<L, Worker, Job>, std::ref(plan), std::cref(job));
-  work<L, Worker>(plan, job);
-  for (auto& thread : threads) thread.join();
+template <class Worker, class Job> int spread(const Job& job, const JeanieJob& shape) {
+  Plan<Job> plan{job, shape};
+  const int64_t groups = (shape.pairs + kLanes - 1) / kLanes;
+  jeanie::together(std::min(shape.threads, groups) - 1, work<Worker, Job>, &plan);
   return plan.status;
 }
 
@@ -79,18 +82,13 @@ template <class First, class Second> class Either {
 };
 
 template <class C> int run(const JeanieJob& job) {
-  constexpr int W = kWidth<float>;
-  if (job.gamma == 0) return spread<W, HardSweep<C, W>>(job, job);
-  if (views_of(job) > 1) return spread<W, Either<Sweep<Shared<C, W>>, Sweep<Own<C, W, 0>>>>(job, job);
-  // one view: a second register a pack hides the latency of the chain from cell to cell
-  if (job.pairs > W * job.threads) return spread<2 * W, Sweep<Own<C, 2 * W, 1>>>(job, job);
-  return spread<W, Sweep<Own<C, W, 1>>>(job, job);
+  if (job.gamma == 0) return spread<HardSweep<C, kLanes>>(job, job);
+  if (views_of(job) > 1) return spread<Either<Sweep<Shared<C, kLanes>>, Sweep<Own<C, kLanes, 0>>>>(job, job);
+  return spread<Sweep<Own<C, kLanes, 1>>>(job, job);
 }
 
 template <class C> int run_matched(const JeanieMatched& matched) {
-  constexpr int W = kWidth<float>;
-  if (matched.job.pairs > W * matched.job.threads) return spread<2 * W, Matched<C, 2 * W>>(matched, matched.job);
-  return spread<W, Matched<C, W>>(matched, matched.job);
+  return spread<Matched<C, kLanes>>(matched, matched.job);
 }
 
 int run_float(const JeanieJob& job) { return run<float>(job); }
@@ -99,5 +97,7 @@ int matched_float(const JeanieMatched& job) { return run_matched<float>(job); }
 int matched_double(const JeanieMatched& job) { return run_matched<double>(job); }
 int squares_float(const JeanieSquares& job) { return Squares<float>(job).run(); }
 int squares_double(const JeanieSquares& job) { return Squares<double>(job).run(); }
+void scale_float(const JeanieScale& job) { Scaling<float>(job).run(); }
+void scale_double(const JeanieScale& job) { Scaling<double>(job).run(); }
 
 }  // namespace JEANIE_ISA

@@ -1,6 +1,9 @@
 // From features to values and gradients, one group of pairs after another: costs and plans never leave the cache.
 #pragma once
 
+#include <cmath>
+
+#include "expm1.h"
 #include "features.h"
 #include "sweep.h"
 
@@ -38,6 +41,7 @@ template <class C, int L> class Matched {
       rows_of[l] = all.job.rows_of ? all.job.rows_of[p] : job.rows;
       columns_of[l] = all.job.rows_of ? all.job.columns_of[p] : job.columns;
       set(p, l);
+      if (l + 1 < count) features.expect(left(chosen[l + 1]), right(chosen[l + 1]));
       if (!features.squares(cost + at[l], width, C(all.small), &offset[l])) return kNotFinite;
       for (int64_t t = 0; t < rows_of[l]; ++t) {
         const int64_t row = at[l] + t * width;

@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -20,10 +21,16 @@ struct Pool {
   size_t held = 0;
   std::vector<std::pair<size_t, void*>> free;
 };
-Pool& pool() {
-  static Pool* const shared = new Pool;  // never destroyed: threads may still give back at exit
-  return *shared;
-}
+// Never destroyed: threads may still give back at exit. A forked child leaves alone what another thread may have been
+// changing, and begins with an empty one.
+Pool* shared = nullptr;
+void renew() { shared = new Pool; }
+struct Setup {
+  Setup() {
+    renew();
+    pthread_atfork(nullptr, nullptr, renew);
+  }
+} setup;
 }  // namespace
 
 void prefer_large_pages(void* start, size_t bytes) {
@@ -40,7 +47,7 @@ Block::Block(size_t bytes) {
   const size_t unit = bytes < kLarge ? kAlignment : kPage;
   size = (bytes + unit - 1) / unit * unit;
   {
-    Pool& p = pool();
+    Pool& p = *shared;
     std::lock_guard<std::mutex> guard(p.lock);
     for (auto at = p.free.begin(); at != p.free.end(); ++at)
       if (at->first == size) {
@@ -65,7 +72,7 @@ Block& Block::operator=(Block&& other) noexcept {
 
 Block::~Block() {
   if (!memory) return;
-  Pool& p = pool();
+  Pool& p = *shared;
   std::lock_guard<std::mutex> guard(p.lock);
   while (!p.free.empty() && p.held + size > kKept) {  // the oldest goes first
     p.held -= p.free.front().first;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "job.h"
@@ -32,18 +33,18 @@ template <class C, int L> struct Weight {
   Pack<Integer<C>, L> whole;
 };
 
-template <class C, int L> struct Scale {
+template <class C> struct Scale {
   C hi, lo, unit_hi, unit_lo;
   double full;
   explicit Scale(const JeanieJob& job)
       : hi(C(job.scale_hi)), lo(C(job.scale_lo)), unit_hi(C(job.unit_hi)), unit_lo(C(job.unit_lo)),
         full(job.scale_hi + job.scale_lo) {}
 
-  static JEANIE_INLINE Pack<Integer<C>, L> integer(Pack<C, L> rounded) {
+  template <int L> static JEANIE_INLINE Pack<Integer<C>, L> integer(Pack<C, L> rounded) {
     return bits(rounded) - bits(Pack<C, L>::all(Format<C>::kRound));
   }
 
-  JEANIE_INLINE Weight<C, L> operator()(Pack<C, L> cost) const {
+  template <int L> JEANIE_INLINE Weight<C, L> operator()(Pack<C, L> cost) const {
     const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
     if constexpr (kFused) {
       // contracted to fused multiply-adds, so that the fraction keeps every bit of cost * scale
@@ -67,15 +68,16 @@ template <class C, int L> struct Scale {
 
 // What the costs seen so far allow to say: are they finite, how large is the largest. Bits of |cost| compare like the
 // numbers, with infinity and then NaN above all.
-template <class C, int L> struct Watch {
+template <class C> struct Watch {
   using Bits = Integer<C>;
-  Pack<Bits, L> largest = Pack<Bits, L>::all(0);
-  JEANIE_INLINE void see(Pack<C, L> cost) {
-    largest = max(largest, bits(cost) & Pack<Bits, L>::all(std::numeric_limits<Bits>::max()));
+  Register<Bits> largest = {};
+  template <int L> JEANIE_INLINE void see(Pack<C, L> cost) {
+    const Pack<Bits, L> size = bits(cost) & Pack<Bits, L>::all(std::numeric_limits<Bits>::max());
+    for (int i = 0; i < Pack<C, L>::kRegisters; ++i) largest = largest > size.r[i] ? largest : size.r[i];
   }
   C bound() const {
     Bits most = 0;
-    for (int l = 0; l < L; ++l) most = std::max(most, largest.lane(l));
+    for (int l = 0; l < kWidth<C>; ++l) most = std::max<Bits>(most, largest[l]);
     C x;
     std::memcpy(&x, &most, sizeof x);
     return x;
@@ -87,21 +89,21 @@ template <class M, class I> struct Cell {
   I* k;
 };
 
-// The one view of a cell in registers. Copied register by register: GCC 12 would copy a pack in halves, and the loads
+// The one view of a cell in registers, `at` cells from where x lies. Copied register by register: GCC 12 would copy a pack in halves, and the loads
 // that follow would stall.
 template <class M, class I> struct Value {
   M m;
   I k;
 };
-template <class M, class I> JEANIE_INLINE Value<M, I> value(Cell<M, I> x) {
+template <class M, class I> JEANIE_INLINE Value<M, I> value(Cell<M, I> x, int64_t at) {
   Value<M, I> v;
-  for (int i = 0; i < M::kRegisters; ++i) v.m.r[i] = x.m->r[i];
-  for (int i = 0; i < I::kRegisters; ++i) v.k.r[i] = x.k->r[i];
+  for (int i = 0; i < M::kRegisters; ++i) v.m.r[i] = x.m[at].r[i];
+  for (int i = 0; i < I::kRegisters; ++i) v.k.r[i] = x.k[at].r[i];
   return v;
 }
-template <class M, class I> JEANIE_INLINE void keep(const Value<M, I>& v, Cell<M, I> x) {
-  for (int i = 0; i < M::kRegisters; ++i) x.m->r[i] = v.m.r[i];
-  for (int i = 0; i < I::kRegisters; ++i) x.k->r[i] = v.k.r[i];
+template <class M, class I> JEANIE_INLINE void keep(const Value<M, I>& v, Cell<M, I> x, int64_t at) {
+  for (int i = 0; i < M::kRegisters; ++i) x.m[at].r[i] = v.m.r[i];
+  for (int i = 0; i < I::kRegisters; ++i) x.k[at].r[i] = v.k.r[i];
 }
 
 template <class C, int L_, int FixedViews> struct Own {
@@ -113,12 +115,13 @@ template <class C, int L_, int FixedViews> struct Own {
   using Number = Value<M, I>;
   static constexpr int kBias = Format<C>::kBias;
   static constexpr bool kSingle = FixedViews == 1;
+  static constexpr int kAtOnce = kFused ? 4 : 1;  // without fused multiply-adds each register becomes two of double
 
   const int64_t many;
   const std::vector<Axis> axes;
   const int64_t shift;
-  const Scale<C, L> scale;
-  Watch<C, L> watch;
+  const Scale<C> scale;
+  Watch<C> watch;
   std::vector<M> line_m;
   std::vector<I> line_k;
 
@@ -134,23 +137,44 @@ template <class C, int L_, int FixedViews> struct Own {
   int64_t views() const { return FixedViews ? FixedViews : many; }
   int64_t exponents() const { return views(); }
 
-  // Exponents are kept less the bias, which `product` would else have to take off.
-  JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
-    for (int64_t v = 0; v < views(); ++v) {
-      watch.see(cost[v]);
-      Weight<C, L> x = scale(cost[v]);
-      w.m[v] = x.fraction;
-      w.k[v] = x.whole - I::all(kBias);
-    }
+  // Several registers at once, since each of them waits long for its polynomial. Copies of `scale` and `watch` stay in
+  // registers: the compiler must suppose that stores change the members.
+  void weigh(const Pack<C, L>* cost, int64_t cells, CellT w) {
+    const auto* from = reinterpret_cast<const Register<C>*>(cost);
+    auto* fraction = reinterpret_cast<Register<C>*>(w.m);
+    auto* whole = reinterpret_cast<Register<Integer<C>>*>(w.k);
+    const int64_t count = cells * views() * I::kRegisters;
+    const auto scale = this->scale;
+    auto watch = this->watch;
+    auto some = [&](auto width, int64_t at) __attribute__((always_inline)) {
+      constexpr int n = decltype(width)::value;
+      Pack<C, n * kWidth<C>> costs;
+      for (int i = 0; i < n; ++i) costs.r[i] = from[at + i];
+      watch.see(costs);
+      const auto x = scale(costs);
+      for (int i = 0; i < n; ++i) fraction[at + i] = x.fraction.r[i], whole[at + i] = x.whole.r[i];
+    };
+    int64_t at = 0;
+    for (; at + kAtOnce <= count; at += kAtOnce) some(std::integral_constant<int, kAtOnce>(), at);
+    for (; at < count; ++at) some(std::integral_constant<int, 1>(), at);
+    this->watch = watch;
   }
 
+  // 2^(k - top) for k <= top; what is so small that its exponent has no bits counts as 0
+  static JEANIE_INLINE M relative(I k, I top) {
+    I e = max(k - (top - I::all(kBias)), I::all(0));
+    for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
+    return number(e);
+  }
+  // c is what a chain of cells waits for: it comes in last
   static JEANIE_INLINE Number sum(Number a, Number b, Number c) {
     const I top = max(c.k, max(a.k, b.k));
-    return {(aligned(a.m, a.k, top) + aligned(b.m, b.k, top)) + aligned(c.m, c.k, top), top};
+    return {c.m * relative(c.k, top) + (a.m * relative(a.k, top) + b.m * relative(b.k, top)), top};
   }
-  static JEANIE_INLINE Number product(Number x, Number w) {
-    const M p = x.m * w.m;
-    return {mantissa(p), (x.k + w.k) + biased_exponent(p)};
+  // Mantissas may leave [1, 2): a cell multiplies them by 2^-0.5 to 3 * 2^0.5, so that some 15 of them are safe
+  static JEANIE_INLINE Number product(Number x, Number w) { return {x.m * w.m, x.k + w.k}; }
+  static JEANIE_INLINE Number normal(Number x) {
+    return {mantissa(x.m), (x.k - I::all(kBias)) + biased_exponent(x.m)};
   }
   // P H for an H that began with the bias in its exponent; 0 where the exponent is out of range
   static JEANIE_INLINE Pack<C, L> share(Number p, Number h) {
@@ -195,7 +219,7 @@ template <class C, int L_, int FixedViews> struct Own {
 
   JEANIE_INLINE bool finish(CellT x, CellT w, CellT out) const {
     for (int64_t v = 0; v < views(); ++v) {
-      const Number p = product({x.m[v], x.k[v]}, {w.m[v], w.k[v]});
+      const Number p = normal(product({x.m[v], x.k[v]}, {w.m[v], w.k[v]}));
       out.m[v] = p.m, out.k[v] = p.k;
     }
     return true;
@@ -250,8 +274,8 @@ template <class C, int L_> struct Shared {
 
   const int64_t many;
   const std::vector<Slide<Add, Register<double>>> windows;
-  const Scale<C, L> scale;
-  Watch<C, L> watch;
+  const Scale<C> scale;
+  Watch<C> watch;
   bool spread = false;
   std::vector<Register<double>> line;
 
@@ -261,6 +285,9 @@ template <class C, int L_> struct Shared {
   int64_t views() const { return many; }
   int64_t exponents() const { return 2; }  // of the mantissas' unit, and of the largest view
 
+  void weigh(const Pack<C, L>* cost, int64_t cells, CellT w) {
+    for (int64_t i = 0; i < cells; ++i) weigh(cost + i * many, CellT{w.m + i * many, w.k + i * exponents()});
+  }
   JEANIE_INLINE void weigh(const Pack<C, L>* cost, CellT w) {
     Pack<C, L> least = cost[0], most = cost[0], broken = Pack<C, L>::all(0);
     for (int64_t v = 0; v < many; ++v) {
@@ -270,8 +297,8 @@ template <class C, int L_> struct Shared {
     }
     watch.see(max(most, Pack<C, L>::all(0) - least) + broken);
     const Pack<C, L> round = Pack<C, L>::all(Format<C>::kRound);
-    I top = Scale<C, L>::integer(least * Pack<C, L>::all(scale.hi) + round);
-    I bottom = Scale<C, L>::integer(most * Pack<C, L>::all(scale.hi) + round);
+    I top = Scale<C>::integer(least * Pack<C, L>::all(scale.hi) + round);
+    I bottom = Scale<C>::integer(most * Pack<C, L>::all(scale.hi) + round);
     spread |= any(positive(top - bottom + I::all(kSmallest)));
     for (int64_t v = 0; v < many; ++v) {
       Weight<C, L> x = scale(cost[v]);

@@ -2,19 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "job.h"
 #include "pack.h"
+#include "threads.h"
 
 namespace JEANIE_ISA {
 
 template <class T> class Squares {
   const JeanieSquares& job;
   std::vector<T> size_x, size_y;
+  std::atomic<int64_t> next{0};  // row
 
   // |x - y|^2 by registers; y null counts as 0
   static T distance(const T* x, const T* y, int64_t features) {
@@ -56,6 +58,14 @@ template <class T> class Squares {
       if (here[j] < small * (own + sizes[j])) here[j] = distance(x, right(batch * columns + j), job.features);
   }
 
+  // Takes rows, some at a time, until none is left
+  static void share(void* context) {
+    auto& all = *static_cast<Squares*>(context);
+    const int64_t rows = all.job.batch * all.job.rows, some = std::max<int64_t>(1, (int64_t(1) << 16) / all.job.columns);
+    for (int64_t start; (start = all.next.fetch_add(some)) < rows;)
+      for (int64_t r = start; r < std::min(start + some, rows); ++r) all.finish(r);
+  }
+
   // Whether a quarter of a sample of the products would have to be summed again
   bool mostly_cancels() const {
     const int64_t cells = job.batch * job.rows * job.columns, step = std::max<int64_t>(1, cells / 4096);
@@ -79,14 +89,7 @@ template <class T> class Squares {
     if (!std::isfinite(total)) return kNotFinite;
     if (job.may_refuse && mostly_cancels()) return kCancels;
     const int64_t rows = job.batch * job.rows, worth = int64_t(1) << 19;
-    const int64_t parts = std::max<int64_t>(1, std::min(job.threads, rows * job.columns / worth));
-    auto some = [&](int64_t part) {
-      for (int64_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) finish(r);
-    };
-    std::vector<std::thread> threads;
-    for (int64_t part = 1; part < parts; ++part) threads.emplace_back(some, part);
-    some(0);
-    for (auto& thread : threads) thread.join();
+    jeanie::together(std::min(job.threads, rows * job.columns / worth) - 1, &Squares::share, this);
     return kDone;
   }
 };

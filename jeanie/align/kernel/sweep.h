@@ -98,14 +98,12 @@ template <class Policy> class Sweep {
   void weigh(int64_t t) {
     const int64_t views = policy.views(), first = group.first[t], last = group.last[t];
     fetch(t);
-    for (int64_t s = first; s <= last; ++s) {
+    for (int64_t s = first; group.ragged && s <= last; ++s) {
       Pack<C, L>* here = cost.data() + (s - first) * views;
-      if (group.ragged) {
-        I keep = group.inside(t, s);
-        for (int64_t v = 0; v < views; ++v) here[v] = choose(keep, here[v], Pack<C, L>::all(0));
-      }
-      policy.weigh(here, weight.at(0, s));
+      const I keep = group.inside(t, s);
+      for (int64_t v = 0; v < views; ++v) here[v] = choose(keep, here[v], Pack<C, L>::all(0));
     }
+    policy.weigh(cost.data(), last - first + 1, weight.at(0, first));
   }
 
   bool forward(int64_t t) {
@@ -152,17 +150,23 @@ template <class Policy> class Sweep {
 
   // One view: what the next cell needs first stays in registers.
   template <bool kRagged> void forward_single(int64_t t) {
-    const int64_t first = group.first[t], last = group.last[t], now = slot(t), before = slot(t - 1);
+    const int64_t first = group.first[t], last = group.last[t];
+    const CellT here = prefix.at(slot(t), 0), above = prefix.at(slot(t - 1), 0), w = weight.at(0, 0);
     weigh(t);
-    auto left = value(prefix.at(now, first - 1));
+    if (t == 0) keep({M::all(1), I::all(0)}, above, -1);  // where all paths come from
+    auto left = value(here, first - 1), corner = value(above, first - 1);
     for (int64_t s = first; s <= last; ++s) {
-      auto x = Policy::sum(value(prefix.at(before, s)), value(prefix.at(before, s - 1)), left);
-      if (s == 0 && t == 0) x = {M::all(1), I::all(0)};
-      left = Policy::product(x, value(weight.at(0, s)));
+      const auto up = value(above, s);
+      left = Policy::product(Policy::sum(up, corner, left), value(w, s));
+      if (normalises(t, s)) left = Policy::normal(left);
       if (kRagged) left.k = choose(group.inside(t, s), left.k, I::all(kDead<Lane>));
-      keep(left, prefix.at(now, s));
+      corner = up;
+      keep(left, here, s);
     }
   }
+  // No path takes more than 15 cells from one of these to the next
+  static bool normalises(int64_t t, int64_t s) { return t % 8 == 0 || s % 8 == 0; }
+
   bool backward(int64_t t) {
     const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
     if (first > last) return true;
@@ -204,17 +208,24 @@ template <class Policy> class Sweep {
   }
 
   template <bool kRagged> void backward_single(int64_t t) {
-    const int64_t first = group.first[t], last = group.last[t], now = t & 1, after = (t + 1) & 1;
+    const int64_t first = group.first[t], last = group.last[t];
+    const CellT here = suffix.at(t & 1, 0), below = suffix.at((t + 1) & 1, 0), reached = prefix.at(slot(t), 0);
+    const CellT w = weight.at(0, 0);
+    Pack<C, L>* plans = plan.data() - first;
     weigh(t);
-    auto right = value(suffix.at(now, last + 1));
+    if (!kRagged && t == group.rows - 1) keep(inverse, below, last + 1);  // where all paths go to
+    auto right = value(here, last + 1), corner = value(below, last + 1);
     for (int64_t s = last; s >= first; --s) {
-      auto x = Policy::sum(value(suffix.at(after, s)), value(suffix.at(after, s + 1)), right);
+      const auto down = value(below, s);
+      auto x = Policy::sum(down, corner, right);
       I ending;
-      if (ends(t, s, &ending)) x = {choose(ending, inverse.m, x.m), choose(ending, inverse.k, x.k)};
-      plan[s - first] = Policy::share(value(prefix.at(t + 1, s)), x);
-      right = Policy::product(x, value(weight.at(0, s)));
+      if (kRagged && ends(t, s, &ending)) x = {choose(ending, inverse.m, x.m), choose(ending, inverse.k, x.k)};
+      plans[s] = Policy::share(value(reached, s), x);
+      right = Policy::product(x, value(w, s));
+      if (normalises(t, s)) right = Policy::normal(right);
       if (kRagged) right.k = choose(group.inside(t, s), right.k, I::all(kDead<Lane>));
-      keep(right, suffix.at(now, s));
+      corner = down;
+      keep(right, here, s);
     }
   }
   bool ends(int64_t t, int64_t s, I* where) const {

@@ -1,0 +1,35 @@
+// Single registers to and from memory, and what is known of their lanes together.
+#pragma once
+
+#include "pack.h"
+
+namespace JEANIE_ISA {
+
+template <class T> JEANIE_INLINE Register<T> load(const T* at) { return *reinterpret_cast<const Unaligned<T>*>(at); }
+template <class T> JEANIE_INLINE void store(T* at, Register<T> x) { *reinterpret_cast<Unaligned<T>*>(at) = x; }
+template <class T> JEANIE_INLINE Register<T> spread_over(T x) { return x - Register<T>{}; }  // 0 + x would not fold: -0
+
+// Halves onto halves: a sum from the first lane to the last would wait for itself.
+template <class T> JEANIE_INLINE T sum_of(Register<T> x) {
+  T part[kWidth<T>];
+  for (int w = 0; w < kWidth<T>; ++w) part[w] = x[w];
+#pragma GCC unroll 3
+  for (int half = kWidth<T> / 2; half; half /= 2)
+    for (int w = 0; w < half; ++w) part[w] += part[w + half];
+  return part[0];
+}
+
+// Bit i is set where lane i of a comparison is true.
+template <class I> JEANIE_INLINE uint64_t lanes_of(Register<I> mask) {
+#if defined(__AVX2__)
+  return sizeof(I) == 4 ? unsigned(_mm256_movemask_ps((__m256)mask)) : unsigned(_mm256_movemask_pd((__m256d)mask));
+#else
+  uint64_t lanes = 0;
+  for (int w = 0; w < kWidth<I>; ++w) lanes |= uint64_t(mask[w] != 0) << w;
+  return lanes;
+#endif
+}
+
+inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace JEANIE_ISA
