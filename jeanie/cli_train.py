@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.experiments.distributed import joined
+from jeanie.experiments.methods import method as method_of
 from jeanie.experiments.protocols import protocol as protocol_of
 from jeanie.experiments.recipes import RECIPES, Recipe
 from jeanie.experiments.runs import Run
@@ -33,11 +34,16 @@ def _said(option: str) -> str:
 def train(
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
     recipe: Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(RECIPES)}.")] = "default",
+    method: Annotated[
+        str | None, typer.Option(help="Compared system, such as soft-dtw or prototype; see docs/methods.md.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change one value, such as align.gamma=0.1.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/PROTOCOL by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/PROTOCOL[-METHOD] by default.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Number or name of one split; all by default.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help=_said("episodes"))] = None,
     seed: Annotated[int | None, typer.Option(min=0, help=_said("seed"))] = None,
@@ -54,12 +60,14 @@ def train(
     """Train on every split of a protocol, or on one. Ctrl-C keeps what was done; --resume goes on with it."""
     with reported(as_json), joined(device) as world:
         chosen = protocol_of(protocol)
-        settings = _settings(recipe, config, changes or [], {"episodes": episodes, "seed": seed})
-        place = Path("runs") / protocol if out is None else out
+        settings = _settings(recipe, config, method, changes or [], {"episodes": episodes, "seed": seed})
+        name = protocol if method is None else f"{protocol}-{method}"
+        place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
         shown = world.first and not as_json
         if shown:
-            typer.echo(f"training {protocol}, recipe {recipe}, writing to {place}", err=True)
+            told = "" if method is None else f", method {method}"
+            typer.echo(f"training {protocol}, recipe {recipe}{told}, writing to {place}", err=True)
         with _bar(shown) as watcher:
             try:
                 run = train_model(
@@ -85,13 +93,17 @@ def train(
             typer.echo(json.dumps(_facts(run)) if as_json else _told(run))
 
 
-def _settings(recipe: str, config: Path | None, changes: list[str], flags: dict[str, Any]) -> Recipe:
-    """The recipe, changed by a file, then by --set, then by flags of their own."""
+def _settings(
+    recipe: str, config: Path | None, method: str | None, changes: list[str], flags: dict[str, Any]
+) -> Recipe:
+    """The recipe, changed by a file, then by a method, then by --set, then by flags of their own."""
     if recipe not in RECIPES:
         raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
     settings = RECIPES[recipe]
     if config is not None:
         settings = settings.changed_by(config)
+    if method is not None:
+        settings = method_of(method).recipe(settings)
     settings = settings.changed(dict(_change(text) for text in changes))
     return settings.changed({name: value for name, value in flags.items() if value is not None})
 

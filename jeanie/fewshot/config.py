@@ -50,13 +50,19 @@ class ViewConfig(Config):
 class AlignConfig(Config):
     """How two motions are aligned (METHOD 5, 6)."""
 
-    method: Literal["jeanie", "fvm", "pool"] = Field(
+    method: Literal["jeanie", "fvm", "pool", "pool-time", "pool-views", "udtw"] = Field(
         default="jeanie",
-        description="a smooth path through views, any view anywhere, or means over time and views",
+        description="a smooth path through views, any view anywhere, means over time and views; means over time and "
+        "the best view; means over views and a path through time; a path weighted by learnt uncertainty",
     )
-    metric: Literal["euclidean", "sqeuclidean", "rbf"] = Field(
-        default="rbf", description="base distance of blocks"
+    metric: Literal["euclidean", "sqeuclidean", "rbf", "cosine"] = Field(
+        default="rbf", description="base distance of blocks; cosine is 2 - 2 cos"
     )
+    classes: Literal["supports", "prototype", "attention"] = Field(
+        default="supports",
+        description="what several supports of a class are: each by itself, their mean, or their summed attention",
+    )
+    uncertainty: float = Field(default=1.0, ge=0, description="udtw: weight of log sigma^2 along the path")
     sigma: float = Field(default=2.0, gt=0, description="width of the rbf distance")
     gamma: float = Field(default=0.01, ge=0, description="softmin temperature; 0 is the hard minimum")
     view_gamma: float | None = Field(
