@@ -16,7 +16,9 @@ from jeanie.cli_onnx import onnx
 from jeanie.cli_pretrain import pretrain
 from jeanie.cli_protocols import protocols
 from jeanie.cli_search import app as search_app
+from jeanie.cli_tables import tables
 from jeanie.cli_train import train
+from jeanie.cli_tune import tune
 from jeanie.datasets import open_dataset, read_motion
 from jeanie.datasets.archive import Archive, is_archive, open_archive
 from jeanie.datasets.prepare import prepare as prepare_archive
@@ -220,7 +222,7 @@ def _draw(motion: Motion, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from None
 
 
-for _command in (protocols, train, evaluate, pretrain, label):
+for _command in (protocols, train, evaluate, pretrain, label, tables, tune):
     app.command()(_command)
 app.command("export-onnx")(onnx)
 for _commands_of in (library_app, search_app):

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.experiments.distributed import joined
+from jeanie.experiments.methods import method as method_of
 from jeanie.experiments.protocols import protocol as protocol_of
 from jeanie.experiments.recipes import RECIPES, Recipe
 from jeanie.experiments.runs import Run
@@ -40,11 +41,16 @@ def train(
     start: Annotated[
         str | None, typer.Option("--from", help="Weights to start from: shipped, or the folder of a model.")
     ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Compared system, such as soft-dtw or prototype; see docs/methods.md.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change one value, such as align.gamma=0.1.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/PROTOCOL by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/PROTOCOL[-METHOD] by default.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Number or name of one split; all by default.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help=_said("episodes"))] = None,
     seed: Annotated[int | None, typer.Option(min=0, help=_said("seed"))] = None,
@@ -63,12 +69,15 @@ def train(
         chosen = protocol_of(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
         begun = _begun(start, recipe)
-        settings = _settings(recipe, begun, config, changes or [], {"episodes": episodes, "seed": seed})
-        place = Path("runs") / protocol if out is None else out
+        flags = {"episodes": episodes, "seed": seed}
+        settings = _settings(recipe, begun, config, method, changes or [], flags)
+        name = protocol if method is None else f"{protocol}-{method}"
+        place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
         shown = world.first and not as_json
         if shown:
-            typer.echo(f"training {protocol}, recipe {recipe}, writing to {place}", err=True)
+            told = "" if method is None else f", method {method}"
+            typer.echo(f"training {protocol}, recipe {recipe}{told}, writing to {place}", err=True)
         with _bar(shown) as watcher:
             try:
                 run = train_model(
@@ -102,9 +111,14 @@ def _begun(start: str | None, recipe: str) -> FewShotModel | None:
 
 
 def _settings(
-    recipe: str, begun: FewShotModel | None, config: Path | None, changes: list[str], flags: dict[str, Any]
+    recipe: str,
+    begun: FewShotModel | None,
+    config: Path | None,
+    method: str | None,
+    changes: list[str],
+    flags: dict[str, Any],
 ) -> Recipe:
-    """The recipe, with the settings of a model that is there, changed by a file, --set, and flags of their own."""
+    """The recipe, with the settings of a model that is there, changed by a file, a method, --set and flags."""
     if recipe not in RECIPES:
         raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
     settings = RECIPES[recipe]
@@ -112,6 +126,8 @@ def _settings(
         settings = settings.but(model=begun.config)
     if config is not None:
         settings = settings.changed_by(config)
+    if method is not None:
+        settings = method_of(method).recipe(settings)
     settings = settings.changed(dict(_change(text) for text in changes))
     return settings.changed({name: value for name, value in flags.items() if value is not None})
 

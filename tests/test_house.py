@@ -39,7 +39,9 @@ EVERYTHING = {
     "cli_pretrain",
     "cli_protocols",
     "cli_search",
+    "cli_tables",
     "cli_train",
+    "cli_tune",
     "__init__",
     "__main__",
 }

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from jeanie.config import Config
 from jeanie.encoders.graph import GraphFilter, GraphKind
+from jeanie.encoders.rivals import RIVALS, rival
 from jeanie.encoders.temporal import TemporalEncoder
 from jeanie.encoders.transformer import Transformer
 from jeanie.errors import ConfigError, ShapeError
@@ -27,13 +28,15 @@ class EncoderConfig(Config):
     """What turns a block into features; the defaults are the paper's for small data sets.
 
     ``graph`` and everything down to ``dropout`` belong to kind "graph", ``strides`` and ``members`` to kind
-    "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp"; "raw" reads none of them. Dropout acts where
-    the paper puts it, in the MLP before the graph, and nowhere else.
+    "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp", ``width`` to those of ``rivals`` (channels of
+    the first layer, or an LSTM's numbers); "raw" reads none of them. Dropout acts where the paper puts it, in the
+    MLP before the graph, and nowhere else.
     """
 
-    kind: Literal["graph", "mlp", "temporal", "raw"] = Field(
+    kind: Literal["graph", "mlp", "temporal", "raw", "image", "image-thirds", "va-rnn", "va-cnn"] = Field(
         default="graph",
-        description="graph: the paper's network; mlp: of the flattened block; temporal: along blocks; raw: nothing",
+        description="graph: the paper's network; mlp: of the flattened block; temporal: along blocks; raw: nothing; "
+        "image, image-thirds: CNNs of the block as a picture; va-rnn, va-cnn: view-adaptive",
     )
     features: Size = Field(default=50, description="numbers a block becomes, d'; raw keeps all of the block")
     init: Literal["xavier", "normal", "torch"] = Field(
@@ -192,6 +195,8 @@ def _net(layout: Layout | None, block: int, channels: int, config: EncoderConfig
     numbers = block * len(layout) * channels
     if config.kind == "mlp":
         return _flat_mlp(numbers, config)
+    if config.kind in RIVALS:
+        return rival(config.kind, len(layout), channels, width=config.width, features=config.features)
     if config.kind == "temporal":
         over_time = TemporalEncoder(
             numbers,

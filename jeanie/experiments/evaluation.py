@@ -74,6 +74,17 @@ def evaluate(
     )
 
 
+_METHOD_NAMES = {
+    "jeanie": "JEANIE",
+    "fvm": "FVM",
+    "pool": "mean features",
+    "pool-time": "mean features, best view",
+    "pool-views": "soft-DTW of mean views",
+    "udtw": "uDTW",
+}
+_CLASS_NAMES = {"prototype": "Prototypical Net", "attention": "Matching Nets"}
+
+
 def method_name(config: ModelConfig) -> str:
     """What a model does, in a word or two: how it aligns, and whether it has learnt anything.
 
@@ -83,9 +94,11 @@ def method_name(config: ModelConfig) -> str:
     if config == REFERENCE:
         return "raw reference"
     align = config.align
-    name = {"jeanie": "JEANIE", "fvm": "FVM", "pool": "mean features"}[align.method]
-    if align.method != "pool" and config.views.kind == "none":
+    name = _METHOD_NAMES[align.method]
+    if align.method in ("jeanie", "fvm") and config.views.kind == "none":
         name = "soft-DTW" if align.gamma else "DTW"
+    if align.method in ("pool", "pool-time"):
+        name = _CLASS_NAMES.get(align.classes, name)
     return f"raw {name}" if config.encoder.kind == "raw" else name
 
 

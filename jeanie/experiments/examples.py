@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from jeanie.align import Alignment
-from jeanie.align.cost import base_distance, squared_distances
 from jeanie.datasets import Dataset
 from jeanie.experiments.evaluation import Models, model_of
 from jeanie.experiments.predictions import Predictions
@@ -187,11 +186,10 @@ def _example(
 
 def _cost(model: FewShotModel, query: Motion, support: Motion) -> Float[Tensor, "query support"]:
     """Base distance of every block of the query, in its best view, to every block of the support in its."""
-    left = model.features(model.collate([query]), "query").values[0]
-    right = model.features(model.collate([support]), "support").values[0]
-    squared = squared_distances(left.flatten(0, -2)[None], right.flatten(0, -2)[None])[0]
-    by_view = squared.view(len(left), -1, len(right), right[0].numel() // right.shape[-1])
-    return base_distance(by_view.amin((1, 3)), model.config.align.metric, model.config.align.sigma).cpu()
+    left = model.features(model.collate([query]), "query")
+    right = model.features(model.collate([support]), "support")
+    by_view = model.costs(left, right)[0]
+    return by_view.reshape(*by_view.shape[:2], -1).amin(2).cpu()
 
 
 def _actor(model: FewShotModel, motion: Motion, clip: int, blocks: int) -> Actor:

@@ -94,7 +94,7 @@ class Learner:
         self.optimiser.zero_grad()
         with seeded(self.config.seed, _DROPOUT, number, self.world.rank, device=self.model.device):
             own = self._distances(number, [episodes[i] for i in mine], len(episodes))
-        same = torch.stack([_same(episode) for episode in episodes]).to(self.model.device)
+        same = torch.stack([self._same(episode) for episode in episodes]).to(self.model.device)
         value, distances, gradient = self._loss(own, mine, same)
         if own is not None:
             own.backward(gradient[mine.start :: mine.step])
@@ -116,16 +116,28 @@ class Learner:
         found = []
         if episodes:
             queries, supports = (self._features(number, episodes, side) for side in _SIDES)
-            for query, support in zip(queries, supports, strict=True):
+            for query, support, episode in zip(queries, supports, episodes, strict=True):
                 # a running scale is that of the step's start for every episode, whichever process has it
                 for scale, start in zip(scales, before, strict=True):
                     scale.copy_(start)
+                if self._prototypes:
+                    support = self.model.prototypes(support, episode.support_labels, episode.way)
                 found.append(self._compared(query, support))
                 for total, scale, start in zip(change, scales, before, strict=True):
                     total += (scale - start) / of
         for scale, start, total in zip(scales, before, change, strict=True):
             scale.copy_(start + self.world.added(total))
         return torch.stack(found) if found else None
+
+    @property
+    def _prototypes(self) -> bool:
+        """Whether a class's supports are one prototype."""
+        return self.model.config.align.classes == "prototype"
+
+    def _same(self, episode: Episode) -> Bool[Tensor, "query support"]:
+        """Which supports, or which classes where they have prototypes, are of each query's class."""
+        labels = torch.arange(episode.way) if self._prototypes else episode.support_labels
+        return episode.query_labels[:, None] == labels
 
     def _compared(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
         try:
@@ -186,7 +198,3 @@ class Learner:
             mean.lerp_(weight, 1 - self.config.average)
         for old, new in zip(self.kept.buffers(), self.model.buffers(), strict=True):
             old.copy_(new)
-
-
-def _same(episode: Episode) -> Bool[Tensor, "query support"]:
-    return episode.query_labels[:, None] == episode.support_labels

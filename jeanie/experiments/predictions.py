@@ -11,6 +11,7 @@ from torch import Tensor, distributed
 
 from jeanie.errors import ConfigError
 from jeanie.experiments.distributed import World
+from jeanie.fewshot.baselines import attention_distances
 from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
@@ -116,15 +117,56 @@ def predict(
     codes = torch.unique(torch.cat(wanted))
     with evaluating(model):
         _settle(model, store, next(group[0] for group in listed if group))
-        found = pair_distances(model, store, codes // clips, codes % clips, progress=progress)
+        if _has_prototypes(model, listed):
+            tables = _to_prototypes(model, store, [episode for group in listed for episode in group])
+        else:
+            found = pair_distances(model, store, codes // clips, codes % clips, progress=progress)
+            pairs = (_codes(episode, clips) for group in listed for episode in group)
+            tables = (found[torch.searchsorted(codes, code)] for code in pairs)
     place = {tag: number for number, tag in enumerate(classes)}
+    decide = model.config.align.classes
     return [
         Predictions.joined([
-            _rows(number, episode, found[torch.searchsorted(codes, _codes(episode, clips))], place, rule)
+            _rows(number, episode, *_judged(episode, next(tables), decide), place, rule)
             for number, episode in enumerate(group)
         ])
         for group in listed
     ]  # fmt: skip
+
+
+def _has_prototypes(model: FewShotModel, groups: Sequence[Sequence[Episode]]) -> bool:
+    """Whether classes are told by means of several supports, which no distance of two clips knows."""
+    several = any(len(episode.support) > episode.way for group in groups for episode in group)
+    return several and model.config.align.classes == "prototype"
+
+
+def _to_prototypes(
+    model: FewShotModel, store: Store, episodes: Sequence[Episode]
+) -> Iterator[Float[Tensor, "query way"]]:
+    """Distances of queries to the mean of each class, episode by episode; processes share the episodes."""
+    world = _world(model.device)
+    mine = set(world.share(len(episodes)))
+    tables = []
+    for number, episode in enumerate(episodes):
+        table = torch.zeros(len(episode.query), episode.way, dtype=torch.float64)
+        if number in mine:
+            support = model.features(store[episode.support], "support")
+            classes = model.prototypes(support, episode.support_labels, episode.way)
+            batches = _batches(model, store, episode.query, "query")
+            table = torch.cat([model.compare(query, classes).cpu().double() for _, query in batches])
+        tables.append(table)
+    whole = world.added(torch.cat([table.flatten() for table in tables]))
+    parts = whole.split([table.numel() for table in tables])
+    return (part.view(table.shape) for part, table in zip(parts, tables, strict=True))
+
+
+def _judged(episode: Episode, distances: Tensor, classes: str) -> tuple[Tensor, Int[Tensor, " support"]]:
+    """Distances of an episode with the class of each column: as they are, or by class where the model decides so."""
+    every = torch.arange(episode.way)
+    if classes == "attention":
+        return attention_distances(distances, episode.support_labels, episode.way), every
+    # as many columns as supports, but for prototypes of several
+    return distances, episode.support_labels if distances.shape[1] == len(episode.support) else every
 
 
 def _codes(episode: Episode, clips: int) -> Int[Tensor, "query support"]:
@@ -132,10 +174,12 @@ def _codes(episode: Episode, clips: int) -> Int[Tensor, "query support"]:
     return episode.query[:, None] * clips + episode.support
 
 
-def _rows(number: int, episode: Episode, distances: Tensor, place: dict[Tag, int], rule: Rule) -> Predictions:
+def _rows(
+    number: int, episode: Episode, distances: Tensor, labels: Tensor, place: dict[Tag, int], rule: Rule
+) -> Predictions:
     places = torch.tensor([place[tag] for tag in episode.classes])
-    of_class = class_distances(distances, episode.support_labels, episode.way, rule)
-    chosen = classify(distances, episode.support_labels, episode.way, rule)
+    of_class = class_distances(distances, labels, episode.way, rule)
+    chosen = classify(distances, labels, episode.way, rule)
     label = episode.query_labels[:, None]
     zero = torch.zeros_like(episode.query)
     return Predictions(

@@ -12,7 +12,7 @@ from jeanie.errors import ConfigError
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.views import CAMERAS, Camera, CameraViews, EulerSimple, EulerViews
 
-__all__ = ["RAW", "RAWS", "REFERENCE", "AlignConfig", "ModelConfig", "ViewConfig"]
+__all__ = ["RAW", "RAWS", "REFERENCE", "AlignConfig", "ModelConfig", "ViewConfig", "check_whole"]
 
 
 class ViewConfig(Config):
@@ -52,13 +52,19 @@ class ViewConfig(Config):
 class AlignConfig(Config):
     """How two motions are aligned (METHOD 5, 6)."""
 
-    method: Literal["jeanie", "fvm", "pool"] = Field(
+    method: Literal["jeanie", "fvm", "pool", "pool-time", "pool-views", "udtw"] = Field(
         default="jeanie",
-        description="a smooth path through views, any view anywhere, or means over time and views",
+        description="a smooth path through views, any view anywhere, means over time and views; means over time and "
+        "the best view; means over views and a path through time; a path weighted by learnt uncertainty",
     )
-    metric: Literal["euclidean", "sqeuclidean", "rbf"] = Field(
-        default="rbf", description="base distance of blocks"
+    metric: Literal["euclidean", "sqeuclidean", "rbf", "cosine"] = Field(
+        default="rbf", description="base distance of blocks; cosine is 2 - 2 cos"
     )
+    classes: Literal["supports", "prototype", "attention"] = Field(
+        default="supports",
+        description="what several supports of a class are: each by itself, their mean, or their summed attention",
+    )
+    uncertainty: float = Field(default=1.0, ge=0, description="udtw: weight of log sigma^2 along the path")
     sigma: float = Field(default=2.0, gt=0, description="width of the rbf distance")
     gamma: float = Field(default=0.01, ge=0, description="softmin temperature; 0 is the hard minimum")
     view_gamma: float | None = Field(
@@ -142,3 +148,22 @@ CMU, on procedural gestures and on the embedded data set.
 
 RAWS: Mapping[str, ModelConfig] = MappingProxyType({"dtw": RAW, "reference": REFERENCE})
 """Models without learning by name."""
+
+
+def check_whole(config: ModelConfig) -> None:
+    """What no single part of the configuration can see."""
+    prepare, views = config.inputs.prepare, config.views
+    if views.kind == "camera" and (prepare.size != "none" or prepare.body != "recorded"):
+        raise ConfigError("simulated cameras need joints in metres: set inputs.prepare.size to 'none'")
+    if views.kind == "euler-simple" and views.sides == "both":
+        raise ConfigError("views 'euler-simple' are for the query only: set views.sides to 'query'")
+    if config.encoder.kind == "temporal" and prepare.frames is None and prepare.body == "recorded":
+        raise ConfigError("a temporal encoder needs motions of one length: set inputs.prepare.frames")
+    if config.align.persons == "matched" and prepare.persons > 2:
+        raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
+    if config.align.persons == "matched" and config.align.classes == "prototype":
+        raise ConfigError("two matched persons have no mean: set align.persons to 'mean' for prototypes")
+    if config.align.classes == "attention" and config.align.metric != "cosine":
+        raise ConfigError("attention is over cosines: set align.metric to 'cosine'")
+    if config.align.method == "udtw" and config.align.normalise == "divergence":
+        raise ConfigError("uncertainty has no self-distance: set align.normalise to 'length', 'area' or null")

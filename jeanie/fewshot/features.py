@@ -64,11 +64,22 @@ class Features:
         real = torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]
         return self.values[real].flatten(0, -2)
 
-    def mean(self) -> Float[Tensor, "clip feature"]:
-        """Over the real blocks and all views of a clip."""
+    def over_views(self) -> "Features":
+        """The mean over all views, block by block; of the first person's, as of those that compare alone."""
         values = self.values.flatten(2, -2).mean(2) if self.values.dim() > 3 else self.values
+        return Features(values, self.counts)
+
+    def over_time(self) -> "Features":
+        """The mean over the real blocks, view by view, as one block."""
+        values = self.values
         real = torch.arange(values.shape[1], device=values.device) < self.counts[:, None]
-        return torch.where(real[..., None], values, 0.0).sum(1) / self.counts[:, None]
+        shape = (len(values), -1, *[1] * (values.dim() - 2))
+        total = torch.where(real.view(shape), values, 0.0).sum(1, keepdim=True)
+        return Features(total / self.counts.view(shape), torch.ones_like(self.counts))
+
+    def unit(self) -> "Features":
+        """Every feature vector at length 1; one of length 0 stays 0."""
+        return Features(torch.nn.functional.normalize(self.values, dim=-1), self.counts)
 
 
 def _lengthened(values: Tensor, blocks: int) -> Tensor:

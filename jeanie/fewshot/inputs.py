@@ -15,13 +15,14 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.blocks import block_counts, blocks, stride_of
 from jeanie.skeleton.conversion import convert
-from jeanie.skeleton.facing import face
+from jeanie.skeleton.facing import depth_axis, face
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normal import BODY, normal_body
 from jeanie.skeleton.preprocess import Scale, Stream, centre, scale, streams
 from jeanie.skeleton.size import by_bones
 from jeanie.skeleton.timing import at_rate, between, evenly, fill_gaps
+from jeanie.skeleton.travel import face_travel
 
 __all__ = [
     "Batch",
@@ -66,9 +67,11 @@ class PrepareConfig(Config):
     size: Literal["none", "bones"] = Field(
         default="none", description="unit: as recorded, or by bone lengths"
     )
-    facing: Literal["none", "frame", "clip"] = Field(
-        default="none", description="what is turned to face the camera"
+    facing: Literal["none", "frame", "clip", "travel"] = Field(
+        default="none",
+        description="what is turned to face the camera: frames, motions; travel: motions by the torso's path",
     )
+    flat: bool = Field(default=False, description="leave out the depth, as a camera without it would")
 
 
 class InputConfig(Config):
@@ -85,12 +88,20 @@ class InputConfig(Config):
     block: int = Field(default=8, ge=1, description="frames in a block (M)")
     stride: float = Field(default=0.6, gt=0, description="stride as a share of a block (p)")
     block_facing: bool = Field(default=False, description="turn every block by itself to face the camera")
+    block_travel: bool = Field(
+        default=False,
+        description="turn every block by the torso's path in it, then centre it; needs prepare.centre 'start'",
+    )
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)
         if self.gains and len(self.gains) != len(self.streams):
             raise ConfigError(
                 f"gains: one for each of the {len(self.streams)} streams, got {len(self.gains)}; or leave them out"
+            )
+        if self.block_travel and (self.block_facing or self.prepare.centre == "torso"):
+            raise ConfigError(
+                "block_travel follows the torso: set prepare.centre to 'start' or 'none', and block_facing to false"
             )
 
     @property
@@ -162,11 +173,16 @@ def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.fl
     if config.frames is not None:
         joints, valid = between(joints, valid, evenly(len(joints), config.frames))
     bodies, seen = joints.transpose(0, 1), valid.transpose(0, 1)
+    if config.facing == "travel":
+        bodies = face_travel(bodies, motion.layout, seen)
     bodies = _centred(bodies, seen, motion, config)
     if config.size == "bones":
         bodies = by_bones(bodies, motion.layout, seen)
-    if config.facing != "none":
+    if config.facing in ("frame", "clip"):
         bodies = face(bodies, motion.layout, config.facing, seen)
+    if config.flat:
+        bodies = bodies.clone()
+        bodies[..., depth_axis(motion.layout)] = 0.0
     return Prepared(bodies.transpose(0, 1), valid, motion.layout)
 
 
@@ -265,22 +281,35 @@ def arrange(
 ) -> tuple[Float[Tensor, "clip person *views block length joint channel"], Int[Tensor, " clip"]]:
     """Blocks of a batch from every view, and how many of them each clip has (METHOD 2 to 4).
 
-    Views come before scaling, as a recording made from there would have been scaled.
+    Views come before scaling, as a recording made from there would have been scaled, and so do blocks that are
+    turned one by one: their clip is scaled by what it then spans.
     """
     joints, valid = batch.joints, batch.valid
     axes = 0
     if views is not None:
         axes = -joints.ndim + (joints := views(joints)).ndim
         valid = valid[(slice(None),) * 2 + (None,) * axes]
+    counts = block_counts(batch.frames, config.block, stride_of(config.block, config.stride))
+    if config.block_facing or config.block_travel:
+        return _turned_blocks(joints, valid, batch, config), counts
     if config.scale != "none":
         joints = scale(joints, config.scale, batch.layout, valid)
-    counts = block_counts(batch.frames, config.block, stride_of(config.block, config.stride))
-    if config.block_facing:
-        joints, valid = (_blocks(x, batch, config) for x in (joints, valid[..., None]))
-        valid = valid[..., 0]
-        joints = face(joints, batch.layout, "block", valid)
-        return _streams(joints, valid, batch.layout, config), counts
     return _blocks(_streams(joints, valid, batch.layout, config), batch, config), counts
+
+
+def _turned_blocks(joints: Tensor, valid: Tensor, batch: Batch, config: InputConfig) -> Tensor:
+    """Streams of blocks that are turned one by one, to face the camera or along the torso's path."""
+    layout = batch.layout
+    joints = _blocks(joints, batch, config)
+    valid = _blocks(valid[..., None], batch, config)[..., 0]
+    if config.block_travel:
+        joints = centre(face_travel(joints, layout, valid), layout, valid)
+    else:
+        joints = face(joints, layout, "block", valid)
+    if config.scale != "none":
+        frames, seen = joints.flatten(-4, -3), valid.flatten(-3, -2)
+        joints = scale(frames, config.scale, layout, seen).unflatten(-3, joints.shape[-4:-2])
+    return _streams(joints, valid, layout, config)
 
 
 def _blocks(x: Tensor, batch: Batch, config: InputConfig) -> Tensor:

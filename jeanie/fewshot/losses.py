@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from jeanie.config import Config
 from jeanie.errors import ShapeError
+from jeanie.fewshot.mining import multi_similarity_loss
 
 __all__ = ["Loss", "LossConfig", "absolute_loss", "cross_entropy", "similarity_loss", "squared_loss"]
 
@@ -24,9 +25,9 @@ Same = Bool[Tensor, "*episode query support"]
 class LossConfig(Config):
     """Which loss, and its numbers (METHOD 8)."""
 
-    kind: Literal["cross-entropy", "similarity", "squared", "absolute"] = Field(
+    kind: Literal["cross-entropy", "similarity", "squared", "absolute", "multi-similarity"] = Field(
         default="cross-entropy",
-        description="similarity is the paper's, squared and absolute are its variants",
+        description="similarity is the paper's, squared and absolute are its variants; multi-similarity mines pairs",
     )
     beta: int = Field(
         default=1,
@@ -143,6 +144,8 @@ class Loss(nn.Module):
             return squared_loss(distances, same, target=config.target)
         if config.kind == "absolute":
             return absolute_loss(distances, same, target=config.target)
+        if config.kind == "multi-similarity":
+            return multi_similarity_loss(distances, same)
         self._measure(distances)
         return _cross_entropy(distances, same, self.log_temperature.exp().to(distances.dtype))
 

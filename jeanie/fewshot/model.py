@@ -14,7 +14,14 @@ from jeanie.align import Alignment, distances, trace
 from jeanie.align.cost import base_distance, squared_distances
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
-from jeanie.fewshot.config import RAWS, ModelConfig
+from jeanie.fewshot.baselines import (
+    Uncertainty,
+    pair_squares,
+    prototypes,
+    uncertain_cost,
+    uncertain_distances,
+)
+from jeanie.fewshot.config import RAWS, AlignConfig, ModelConfig, check_whole
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Batch, Store, arrange, named_layout
 from jeanie.fewshot.saving import read_model, write_model
@@ -49,7 +56,7 @@ class FewShotModel(nn.Module):
     def __init__(self, config: ModelConfig, layout: Layout | None = None) -> None:
         super().__init__()
         self.config = config
-        _check(config)
+        check_whole(config)
         prepare = config.inputs.prepare
         if prepare.body == "normal":
             layout = BODY
@@ -62,6 +69,8 @@ class FewShotModel(nn.Module):
             self.layout, block=inputs.block, channels=inputs.channels, config=config.encoder
         )
         self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
+        if config.align.method == "udtw":
+            self.uncertainty = Uncertainty(self.encoder.features)
         self.beside = nn.ModuleList(FewShotModel(part, layout) for part in config.beside)
 
     @classmethod
@@ -192,12 +201,23 @@ class FewShotModel(nn.Module):
             best = best.index_copy(0, rows, both)
         return best
 
+    def prototypes(self, support: Features, labels: Int[Tensor, " support"], way: int) -> Features:
+        """One support a class that stands for all of its class: their mean features, also of models beside."""
+        beside = tuple(
+            part.prototypes(features, labels, way)
+            for part, features in zip(self._parts(), support.beside, strict=True)
+        )
+        return replace(prototypes(_reduced(support, self.config.align), labels, way), beside=beside)
+
     def _compare(self, query: Features, support: Features) -> Tensor:
         config = self.config.align
+        query, support = _reduced(query, config), _reduced(support, config)
+        if config.metric == "cosine":
+            query, support = query.unit(), support.unit()
         if config.method == "pool":
-            return self._pooled(query, support)
+            return self._base(squared_distances(query.values[:, 0][None], support.values[:, 0][None])[0])
         gamma = self._gamma(query, support)
-        if not isinstance(self.views, EulerSimple):
+        if not isinstance(self.views, EulerSimple) or query.values.dim() == 3:
             return self._aligned(query, support, gamma)
         rows = [
             self._aligned(Features(query.values[:, :, row], query.counts), support, gamma)
@@ -209,22 +229,33 @@ class FewShotModel(nn.Module):
 
     def _aligned(self, query: Features, support: Features, gamma: float) -> Tensor:
         config = self.config.align
+        if config.method == "udtw":
+            return uncertain_distances(self._uncertain, query, support, config, gamma)
         view_gamma = config.view_gamma
         if view_gamma is not None and config.relative:
             view_gamma = view_gamma * self.get_buffer("cost_scale").item()
         return distances(
             query.values, support.values,
-            metric=config.metric, sigma=config.sigma, gamma=gamma, shift=config.shift,
+            metric=self._metric, sigma=config.sigma, gamma=gamma, shift=config.shift,
             query_lengths=query.counts, support_lengths=support.counts,
             normalise=config.normalise, band=config.band, plan=config.plan,
-            matching=config.method, view_gamma=view_gamma,
+            matching="fvm" if config.method == "fvm" else "jeanie", view_gamma=view_gamma,
         )  # fmt: skip
 
-    def _pooled(self, query: Features, support: Features) -> Tensor:
-        """Base distance of the mean features over blocks and views: no alignment."""
-        left, right = query.mean(), support.mean()
-        squared = squared_distances(left[None], right[None])[0]
-        return base_distance(squared, self.config.align.metric, self.config.align.sigma)
+    @property
+    def _metric(self) -> str:
+        """The base distance of features as they are compared: |x - y|^2 = 2 - 2 cos for those of length 1."""
+        metric = self.config.align.metric
+        return "sqeuclidean" if metric == "cosine" else metric
+
+    def _base(self, squared: Tensor) -> Tensor:
+        return base_distance(squared, self._metric, self.config.align.sigma)
+
+    def _uncertain(self, query: Tensor, support: Tensor) -> Tensor:
+        """Costs of uDTW, with its learnt uncertainty."""
+        return uncertain_cost(
+            query, support, self.uncertainty, self._base, weight=self.config.align.uncertainty
+        )
 
     def _gamma(self, query: Features, support: Features) -> float:
         """gamma, times the running mean of the base distance where it is relative (measured in training)."""
@@ -243,7 +274,7 @@ class FewShotModel(nn.Module):
         """The base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y."""
         x, y = (part.inside().double() for part in (query, support))
         squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
-        return base_distance(squared.clamp_min(0), self.config.align.metric, self.config.align.sigma)
+        return self._base(squared.clamp_min(0))
 
     def forward(self, query: Batch, support: Batch) -> Float[Tensor, "query support"]:
         """Distance of every query to every support."""
@@ -268,6 +299,7 @@ class FewShotModel(nn.Module):
         Of matched persons it is one path for all who meet, through the mean of their costs: in ``distances`` each
         has a path of its own, whose costs are no higher. Of "euler-simple" views it is the path through the better
         row; its view counts within that row.
+        A method that takes means aligns nothing; its path is that of free viewpoint matching on the same features.
         """
         left = self.features(self.collate([query]), "query")
         right = self.features(self.collate([support]), "support")
@@ -301,20 +333,17 @@ class FewShotModel(nn.Module):
 
     def _trace(self, met: Sequence[tuple[Features, Features]]) -> Alignment:
         config = self.config.align
-        cost = torch.stack([self._costs(query.values, support.values) for query, support in met]).mean(0)
-        shift = config.shift if config.method == "jeanie" else max(cost.shape[3:], default=0)
+        cost = torch.stack([self.costs(query, support) for query, support in met]).mean(0)
+        shift = config.shift if config.method in ("jeanie", "udtw") else max(cost.shape[3:], default=0)
         return trace(cost, gamma=self._gamma(*met[0]), shift=shift, band=config.band)[0]
 
-    def _costs(
-        self,
-        left: Float[Tensor, "1 t *query_views feature"],
-        right: Float[Tensor, "1 s *support_views feature"],
-    ) -> Float[Tensor, "1 t s *views"]:
-        """Base distances of all blocks of two clips; the query's views come before the support's."""
-        config = self.config.align
-        blocks = squared_distances(left.reshape(1, -1, left.shape[-1]), right.reshape(1, -1, right.shape[-1]))
-        cost = base_distance(blocks, config.metric, config.sigma)
-        return cost.view(1, *left.shape[1:-1], *right.shape[1:-1]).movedim(left.dim() - 1, 2)
+    def costs(self, query: Features, support: Features) -> Float[Tensor, "pair t s *views"]:
+        """What a path pays at every block of every query, support and view; pairs go query by query."""
+        if self.config.align.metric == "cosine":
+            query, support = query.unit(), support.unit()
+        if self.config.align.method == "udtw":
+            return self._uncertain(query.values, support.values)
+        return self._base(pair_squares(query.values, support.values))
 
     def save(self, path: str | Path) -> None:
         """Write the model into the folder ``path``: weights as safetensors, configuration as JSON."""
@@ -336,17 +365,11 @@ class FewShotModel(nn.Module):
         return model.eval()
 
 
-def _check(config: ModelConfig) -> None:
-    """What no single part of the configuration can see."""
-    prepare, views = config.inputs.prepare, config.views
-    if views.kind == "camera" and (prepare.size != "none" or prepare.body != "recorded"):
-        raise ConfigError("simulated cameras need joints in metres: set inputs.prepare.size to 'none'")
-    if views.kind == "euler-simple" and views.sides == "both":
-        raise ConfigError("views 'euler-simple' are for the query only: set views.sides to 'query'")
-    if config.encoder.kind == "temporal" and prepare.frames is None and prepare.body == "recorded":
-        raise ConfigError("a temporal encoder needs motions of one length: set inputs.prepare.frames")
-    if config.align.persons == "matched" and prepare.persons > 2:
-        raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
+def _reduced(features: Features, config: AlignConfig) -> Features:
+    """Means over time, views or both, where the method takes them."""
+    if config.method in ("pool", "pool-views"):
+        features = features.over_views()
+    return features.over_time() if config.method in ("pool", "pool-time") else features
 
 
 def classify(

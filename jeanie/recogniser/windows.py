@@ -115,7 +115,9 @@ def coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | No
     self-distances are taken off, or the temperature follows the costs.
     """
     align = model.config.align
-    if model.beside or align.normalise == "divergence" or align.relative or align.method == "pool":
+    if model.beside or align.normalise == "divergence" or align.relative:
+        return None
+    if align.method not in ("jeanie", "fvm") or align.metric == "cosine":
         return None
     if model.layout is None:
         return None

@@ -11,7 +11,7 @@ from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.preprocess import checked
 from jeanie.skeleton.timing import bridge
 
-__all__ = ["Scope", "across", "face"]
+__all__ = ["Scope", "across", "depth_axis", "face", "turned"]
 
 Scope = Literal["frame", "block", "clip"]
 
@@ -43,21 +43,36 @@ def face(
         )
     valid = checked(joints, layout, valid)
     joints = torch.where(valid[..., None], joints, 0.0)
-    depth = 2 if layout.up == "y" else 1
+    depth = depth_axis(layout)
     line = across(joints, layout, valid)[..., [0, depth]]
     if per == "frame":
         seen = (line != 0).any(-1)
         line = bridge(line.movedim(-2, 0), seen.movedim(-1, 0)).movedim(0, -2)
     else:
         line = line.sum(-2, keepdim=True)  # a mean's direction is the sum's
+    return turned(joints, line, depth)
+
+
+def turned(
+    joints: Float[Tensor, "*batch frame joint 3"], line: Float[Tensor, "*batch #frame 2"], depth: int
+) -> Float[Tensor, "*batch frame joint 3"]:
+    """Joints turned about the up axis so that a line (x, depth) of theirs becomes parallel to +x.
+
+    ``depth`` is the number of the depth axis. Where the line is (0, 0) nothing is turned.
+    """
     size = torch.linalg.vector_norm(line, dim=-1, keepdim=True)
     known = size > 0
     unit = torch.where(known, line / torch.where(known, size, 1.0), line.new_tensor([1.0, 0.0]))
     c, s = unit[..., None, 0], unit[..., None, 1]
-    turned = joints.clone()
-    turned[..., 0] = c * joints[..., 0] + s * joints[..., depth]
-    turned[..., depth] = c * joints[..., depth] - s * joints[..., 0]
-    return turned
+    seen = joints.clone()
+    seen[..., 0] = c * joints[..., 0] + s * joints[..., depth]
+    seen[..., depth] = c * joints[..., depth] - s * joints[..., 0]
+    return seen
+
+
+def depth_axis(layout: Layout) -> int:
+    """Which of the three coordinates is the depth."""
+    return 2 if layout.up == "y" else 1
 
 
 def across(

@@ -60,7 +60,10 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
     ("changes", "said"),
     [
         ({"graph": "gat"}, "graph: .*'gcn', 'sgc', 'appnp', 's2gc' or 'none', got 'gat'"),
-        ({"kind": "cnn"}, "kind: .*'graph', 'mlp', 'temporal' or 'raw'"),
+        (
+            {"kind": "cnn"},
+            "kind: .*'graph', 'mlp', 'temporal', 'raw', 'image', 'image-thirds', 'va-rnn' or 'va-cnn'",
+        ),
         ({"width": 0}, "width: .*greater than or equal to 1, got 0"),
         ({"dropout": 1.0}, "dropout: .*less than 1, got 1.0"),
         ({"alpha": -0.1}, "alpha: .*greater than or equal to 0"),

@@ -1,0 +1,373 @@
+"""Searches: validation alone judges, trials are neither lost nor doubled, and what is found can be trained."""
+
+import doctest
+import json
+import re
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_sbu import TINY, write_sbu
+from tiny_task import dataset
+from tuning_cases import (
+    USELESS,
+    search_beside_others,
+    search_until_killed,
+    searched,
+    tiny_protocol,
+    tiny_tuning,
+)
+from typer.testing import CliRunner
+
+from jeanie.cli import app
+from jeanie.errors import ConfigError, DataError
+from jeanie.experiments.recipes import RECIPES
+from jeanie.experiments.runs import Run
+from jeanie.experiments.tuning import SPACE, Dimension, open_study, outcome, read_space, space_of
+from jeanie.experiments.tuning.outcome import toml_of
+from jeanie.experiments.tuning.space import settled, started
+from jeanie.experiments.tuning.study import wanted
+from jeanie.experiments.tuning.work import sealed
+
+pytest.importorskip("optuna", reason="no Optuna: pip install 'jeanie[tune]'")
+
+
+def states(study):
+    return sorted(one.state.name for one in study.get_trials(deepcopy=False))
+
+
+# -- what is searched ---------------------------------------------------------------------------------------------
+
+
+def test_every_dimension_changes_a_recipe_that_can_be_built():
+    for name, one in SPACE.items():
+        for recipe in RECIPES.values():
+            for value in one.choices or (one.low, one.high):
+                changes = {name: int(value) if one.whole else value}
+                assert settled(recipe, changes) != recipe or started(recipe, {name: one}) == changes
+
+
+def test_a_recipe_is_searched_only_where_it_makes_a_difference():
+    default = set(space_of(RECIPES["default"]))
+    assert {"views.azimuth", "align.gamma", "align.shift", "encoder.layers", "rate"} <= default
+    assert default.isdisjoint({"align.sigma", "loss.beta", "loss.target"})
+    assert {"align.sigma", "loss.beta"} <= set(space_of(RECIPES["paper"]))
+    plain = RECIPES["default"].changed({"views.kind": "none", "align.method": "pool"})
+    assert set(space_of(plain)).isdisjoint({"views.azimuth", "views.step", "align.shift", "align.gamma"})
+    assert set(space_of(RECIPES["paper"], ["align.sigma", "rate"])) == {"align.sigma", "rate"}
+
+
+def test_angles_come_in_whole_steps():
+    recipe = settled(RECIPES["default"], {"views.azimuth": 45.0, "views.altitude": 15.0, "views.step": 30.0})
+    views = recipe.model.views
+    assert (views.azimuth % 30, views.altitude % 30, views.step) == (0, 0, 30)
+    assert abs(views.azimuth - 45) <= 15
+    assert settled(RECIPES["default"], {"views.azimuth": 60.0}).model.views.azimuth == 60
+    assert views.build().shape
+
+
+def test_a_file_gives_other_dimensions(tmp_path):
+    path = tmp_path / "space.toml"
+    path.write_text(
+        'rate = { low = 1e-4, high = 1e-2, log = true }\nalign.metric = { choices = ["rbf", "euclidean"] }\n'
+    )
+    space = read_space(path)
+    assert space == {
+        "rate": Dimension(low=1e-4, high=1e-2, log=True),
+        "align.metric": Dimension(choices=("rbf", "euclidean")),
+    }
+    assert started(RECIPES["paper"], space) == {"rate": 1e-3, "align.metric": "rbf"}
+
+
+# -- searching ----------------------------------------------------------------------------------------------------
+
+
+def test_a_search_leaves_a_bad_start_behind_and_never_looks_at_a_test(tmp_path):
+    tuning = tiny_tuning(str(tmp_path / "study.db"))
+    told = []
+    study = searched(tuning, progress=lambda done, total: told.append((done, total)))
+    found = outcome(study, tuning)
+    assert found.start == 50  # two ways, and every distance the same
+    assert found.accuracy > 60
+    assert found.recipe.model.align.sigma == found.changes["align.sigma"] > 10 * USELESS
+    assert found.accuracy == max(one["validation"] for one in found.trials if one["state"] == "complete")
+    assert (told[0], told[-1]) == ((0, 8), (8, 8))
+    for split in sealed(tuning, tiny_protocol(), dataset()):
+        assert (split.test, split.test_variants) == ((), {})
+
+
+def test_the_first_trial_is_the_recipe_as_it_is(tmp_path):
+    tuning = tiny_tuning(str(tmp_path / "study.db"), trials=1)
+    study = searched(tuning)
+    assert [one.params for one in study.trials] == [{"align.sigma": USELESS}]
+
+
+def test_a_search_goes_on_where_it_stopped_and_draws_nothing_twice(tmp_path):
+    storage = str(tmp_path / "study.db")
+    first = searched(tiny_tuning(storage, trials=3))
+    before = [(one.number, one.params, one.value) for one in first.trials]
+    study = searched(tiny_tuning(storage, trials=6))
+    after = [(one.number, one.params, one.value) for one in study.trials]
+    assert after[:3] == before
+    assert len(after) == 6
+    assert len({params["align.sigma"] for _, params, _ in after}) == 6
+    assert len(searched(tiny_tuning(storage, trials=6)).trials) == 6
+
+
+def test_the_value_is_the_mean_over_splits_of_their_best_validations(tmp_path, monkeypatch):
+    """By an oracle that trains the same recipe on each split by hand."""
+    from jeanie.experiments.training import train
+
+    tuning = tiny_tuning(str(tmp_path / "study.db"), trials=1, splits=2)
+    study = searched(tuning, count=3)
+    protocol, best = tiny_protocol(3), []
+    for number in (0, 1):  # of three, two are taken, spread evenly: the first and the second
+        out = tmp_path / f"run{number}"
+        run = train(
+            tuning.recipe.model, protocol, config=tuning.recipe.train, out=out, dataset=dataset(),
+            split=protocol.splits(None)[number],
+        )  # fmt: skip
+        best.append(run.summary()[0]["validation"]["accuracy"])
+    assert study.trials[0].value == pytest.approx(sum(best) / 2)
+
+
+def test_a_trial_that_does_worse_than_most_is_ended_early(tmp_path):
+    storage = str(tmp_path / "study.db")
+    tuning = tiny_tuning(storage, trials=6)
+    study = open_study(tuning)
+    for sigma in (2.0, 2.0, 2.0, 2.0, USELESS):
+        study.enqueue_trial({"align.sigma": sigma})
+    study = searched(tuning)
+    last = study.trials[5]
+    assert last.params == {"align.sigma": USELESS}
+    assert last.state.name == "PRUNED"
+    assert len(last.intermediate_values) < 2
+    assert [one.state.name for one in study.trials[1:5]] == ["COMPLETE"] * 4
+    found = outcome(study, tuning)
+    assert found.json()["states"] == {"complete": 5, "pruned": 1}
+
+
+def test_a_trial_that_cannot_be_trained_is_kept_with_its_error_and_counts(tmp_path):
+    space = {"align.metric": Dimension(choices=("rbf", "nonsense"))}
+    tuning = tiny_tuning(str(tmp_path / "study.db"), space=space, trials=6, seed=1)
+    study = searched(tuning)
+    assert len(study.trials) == 6
+    failed = [one for one in study.trials if one.state.name == "FAIL"]
+    assert failed
+    assert all(one.params == {"align.metric": "nonsense"} for one in failed)
+    assert all("'nonsense'" in one.user_attrs["error"] for one in failed)
+    assert outcome(study, tuning).recipe.model.align.metric == "rbf"
+
+
+def test_a_stopped_trial_is_tried_again(tmp_path):
+    tuning = tiny_tuning(str(tmp_path / "study.db"), trials=2)
+
+    def stop(done, total):
+        if done == 0 and not calls:
+            calls.append(1)
+            raise KeyboardInterrupt
+
+    calls = []
+    with pytest.raises(KeyboardInterrupt):
+        searched(tuning, progress=stop)
+    study = searched(tuning)
+    assert states(study) == ["COMPLETE", "COMPLETE"]
+
+
+# -- many workers -------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_share_a_study_and_no_trial_is_lost_or_doubled(storage, processes):
+    tuning = tiny_tuning(storage, trials=10)
+    start = processes.Barrier(2)
+    pipes = [processes.Pipe(duplex=False) for _ in range(2)]
+    crowd = [
+        processes.Process(target=search_beside_others, args=(tuning, number, start, pipe[1]))
+        for number, pipe in enumerate(pipes)
+    ]
+    for process in crowd:
+        process.start()
+    told = [pipe[0].recv() for pipe in pipes]
+    for process in crowd:
+        process.join()
+    assert [process.exitcode for process in crowd] == [0, 0]
+    study = open_study(tuning)
+    trials = [one for one in study.trials if one.state.name in ("COMPLETE", "PRUNED")]
+    assert len(trials) == 10
+    assert sorted(told[0] + told[1]) == sorted(one.number for one in trials)
+    assert all(told)  # both have searched
+    assert all(one.state.name == "FAIL" for one in study.trials if one not in trials)  # one too many at most
+    assert len(study.trials) <= 11
+    assert sum(one.params == {"align.sigma": USELESS} for one in trials) == 1  # the start, once
+    assert not wanted(study, 10)
+
+
+def test_what_a_killed_worker_was_at_is_tried_again_by_others(storage, processes):
+    tuning = tiny_tuning(storage, trials=3, grace=2)
+    ours, theirs = processes.Pipe(duplex=False)
+    process = processes.Process(target=search_until_killed, args=(tuning, theirs))
+    process.start()
+    assert ours.recv_bytes() == b"dies"
+    process.join()
+    assert process.exitcode == -9
+    study = open_study(tuning)
+    assert states(study) == ["COMPLETE", "RUNNING"]
+    lost = study.trials[1]
+    study = searched(tuning)
+    assert states(study) == ["COMPLETE", "COMPLETE", "COMPLETE", "FAIL"]
+    assert study.trials[1].state.name == "FAIL"
+    (again,) = [one for one in study.trials if one.user_attrs.get("again") == 1]
+    assert again.params == lost.params
+
+
+def test_a_file_of_sqlite_lets_others_read_while_one_writes(tmp_path):
+    open_study(tiny_tuning(str(tmp_path / "study.db")))
+    connection = sqlite3.connect(tmp_path / "study.db")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+# -- what is found ------------------------------------------------------------------------------------------------
+
+
+def test_a_recipe_goes_through_toml_and_back(tmp_path):
+    recipe = RECIPES["default"].changed(
+        {
+            "align.gamma": 0.25,
+            "views.azimuth": 60,
+            "loss.kind": "similarity",
+            "inputs.streams": ["joints"],
+            "rate": 1e-3,
+        }
+    )
+    path = tmp_path / "best.toml"
+    path.write_text(toml_of(recipe, RECIPES["default"]))
+    assert RECIPES["default"].changed_by(path) == recipe
+    path.write_text(toml_of(RECIPES["authors"], RECIPES["paper"]))
+    assert RECIPES["paper"].changed_by(path) == RECIPES["authors"]
+    assert "# --set train.clip=null" in toml_of(RECIPES["paper"], RECIPES["default"])
+
+
+def test_the_command_searches_in_processes_and_training_takes_what_it_found(tmp_path):
+    write_sbu(tmp_path)
+    config = tmp_path / "tiny.json"
+    config.write_text(json.dumps(TINY))
+    root = ["--root", str(tmp_path / "sbu"), "--train-classes", "5", "--json"]
+    search = [
+        "tune", "sbu", "--config", str(config), "--trials", "4", "--jobs", "2",
+        "--only", "align.gamma", "--only", "rate", "--out", str(tmp_path / "found"), *root,
+    ]  # fmt: skip
+    shown = CliRunner().invoke(app, search)
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(shown.stdout)
+    assert told["states"].get("complete", 0) + told["states"].get("pruned", 0) == 4
+    assert set(told["best"]["values"]) == {"align.gamma", "rate"}
+    page = (tmp_path / "found" / "tuning.html").read_text()
+    assert "How much each option mattered" in page
+    assert "http" not in page.replace("http-equiv", "")
+    train = [
+        "train", "sbu", "--config", told["files"]["toml"], "--episodes", "2", "--split", "0",
+        "--out", str(tmp_path / "run"), *root,
+    ]  # fmt: skip
+    shown = CliRunner().invoke(app, train)
+    assert shown.exit_code == 0, shown.output
+    recipe = Run.load(tmp_path / "run").recipe
+    assert recipe.train.rate == told["best"]["values"]["rate"]
+    assert recipe.model.align.gamma == told["best"]["values"]["align.gamma"]
+    assert recipe.model.encoder.width == TINY["encoder.width"]
+    assert recipe == RECIPES["default"].changed_by(told["files"]["json"]).changed({"episodes": 2})
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.errors
+def test_another_search_under_the_same_name_is_refused(tmp_path):
+    storage = str(tmp_path / "study.db")
+    open_study(tiny_tuning(storage, name="mine"))
+    open_study(tiny_tuning(storage, name="mine", trials=99, seed=7))
+    with pytest.raises(ConfigError, match=r"study 'mine' of .* searches something else"):
+        open_study(tiny_tuning(storage, name="mine", splits=2))
+
+
+@pytest.mark.errors
+def test_a_database_that_cannot_be_used_is_named_without_its_password(tmp_path):
+    with pytest.raises(DataError, match="no study can be kept there"):
+        open_study(tiny_tuning(str(tmp_path)))
+    with pytest.raises(DataError) as caught:
+        open_study(tiny_tuning("nonsense://me:secret@host/place"))
+    assert "secret" not in str(caught.value)
+    assert "nonsense://host/place" in str(caught.value)
+
+
+@pytest.mark.errors
+def test_without_optuna_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    shown = CliRunner().invoke(app, ["tune", "synthetic", "--json"])
+    assert shown.exit_code == 2
+    assert json.loads(shown.stdout)["error"] == "a search needs Optuna; pip install 'jeanie[tune]'"
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "a dimension has low and high, or choices"),
+        ({"low": 1.0}, "a dimension has low and high, or choices"),
+        ({"low": 1.0, "high": 2.0, "choices": (1, 2)}, "a dimension has low and high, or choices"),
+        ({"low": 2.0, "high": 1.0}, "low is below high"),
+        ({"low": 0.0, "high": 1.0, "log": True}, "by factors lies above 0"),
+    ],
+)
+def test_a_dimension_that_is_none_is_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        Dimension(**values)
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["synthetic", "--only", "align.sigma"], "'align.sigma' is not searched for this recipe"),
+        (["synthetic", "--recipe", "best"], "no recipe 'best'"),
+        (["synthetic", "--pruner", "gardener"], "pruner: "),
+        (["nosuch", "--trials", "1"], "no protocol 'nosuch'"),
+    ],
+)
+def test_wrong_use_ends_with_exit_code_2(arguments, message, tmp_path):
+    shown = CliRunner().invoke(app, ["tune", *arguments, "--out", str(tmp_path), "--json"])
+    assert shown.exit_code == 2
+    assert message in json.loads(shown.stdout)["error"]
+
+
+@pytest.mark.errors
+def test_a_protocol_without_validation_cannot_judge(tmp_path):
+    from dataclasses import replace
+
+    class Blind(type(tiny_protocol())):
+        def splits(self, dataset, **options):
+            return tuple(replace(one, validation=()) for one in super().splits(dataset))
+
+    base = tiny_protocol()
+    blind = Blind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
+    with pytest.raises(ConfigError, match="has no validation episodes to judge by"):
+        sealed(tiny_tuning(str(tmp_path / "study.db")), blind, dataset())
+
+
+def test_the_examples_of_the_page_are_true():
+    page = Path(__file__).resolve().parents[2] / "docs" / "tuning.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 2
+    assert found.failed == 0
+
+
+def test_the_ranges_of_the_page_are_read(tmp_path):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text()
+    (tmp_path / "space.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
+    assert set(read_space(tmp_path / "space.toml")) == {
+        "rate",
+        "align.shift",
+        "views.azimuth",
+        "align.metric",
+    }

