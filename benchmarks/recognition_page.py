@@ -211,7 +211,7 @@ def tuned(kept: Kept, shipped: str) -> str:
         "| | start | fine-tuned | gain | goal |",
         "|---|---|---|---|---|",
     ]
-    titles = {
+    titles: dict[tuple[str, int], tuple[str, str]] = {
         ("msr", 10): ("MSRAction3D, 10 splits, 10-way", "76 / 82"),
         ("msr", 5): ("MSRAction3D, 10 splits, 5-way", "83 / 88"),
         ("ucla", 5): ("NW-UCLA, published 5-way protocol, 5 seeds", "50 / 60"),
@@ -233,6 +233,16 @@ def tuned(kept: Kept, shipped: str) -> str:
                 f"{title}: {len(runs)} trainings ({len({run['seed'] for run in runs})} seeds), {seconds:.0f} s each on "
                 f"a shared core; the start was kept in {stayed}."
             )
+    with_raw = found.get("msr", {}).get("tasks", {})
+    if "10-fused" in with_raw:
+        ten, five = (
+            f"{estimate(with_raw[f'{way}-fused']).value:.1f} for {estimate(with_raw[f'{way}-start']).value:.1f}"
+            for way in (10, 5)
+        )
+        notes.append(
+            "The raw reference beside the shipped model without any training, its weight chosen on the same validation "
+            f"classes: 10-way {ten}, 5-way {five}. The recipe adds none."
+        )
     if not found:
         lines[-2:] = ["Not measured for these weights yet: `benchmarks/recognition.py --part finetune`."]
     return "\n".join([*lines, "", *notes, ""] if notes else [*lines, ""])
