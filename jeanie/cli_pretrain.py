@@ -30,7 +30,7 @@ def pretrain(
     """Train the general encoder. A member that is done is kept: started again, the command goes on."""
 
     with reported(as_json):
-        settings = PretrainConfig() if config is None else PretrainConfig.read(config)
+        settings = PretrainConfig() if config is None else PretrainConfig().changed_by(config)
         given = {"steps": steps, "members": members, "seed": seed}
         settings = settings.but({name: value for name, value in given.items() if value is not None})
         dataset = open_dataset("cmu", root)

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jeanie.errors import ConfigError
 
-__all__ = ["Config"]
+__all__ = ["Config", "leaves"]
 
 MAX_BYTES = 2**20
 Self = TypeVar("Self", bound="Config")  # typing.Self is more than run-time checkers of hints take
@@ -30,20 +30,21 @@ class Config(BaseModel):
     @classmethod
     def read(cls: type[Self], path: str | Path) -> Self:
         """The configuration in a TOML or JSON file."""
-        path = Path(path)
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise ConfigError(f"{path}: over {MAX_BYTES} bytes; this is no configuration")
-            text = path.read_text(encoding="utf-8")
-            values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValueError as error:  # of JSON, TOML and UTF-8 alike
-            raise ConfigError(f"{path}: neither TOML nor JSON: {error}") from None
-        if not isinstance(values, dict):
-            raise ConfigError(f"{path}: needs a table of names and values, got {type(values).__name__}")
+        values = _table(Path(path))
         try:
             return cls(**values)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def changed(self: Self, values: Mapping[str, Any]) -> Self:
+        """A copy with values changed; a table reaches inside, as does a dot: ``{"align.gamma": 0.1}``."""
+        return self.but(dict(leaves(values)))
+
+    def changed_by(self: Self, path: str | Path) -> Self:
+        """A copy with the values of a TOML or JSON file in place of its own."""
+        values = _table(Path(path))
+        try:
+            return self.changed(values)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -59,6 +60,31 @@ class Config(BaseModel):
                 raise ConfigError(f"{type(self).__name__} has no {key!r}: {'.'.join(above)} holds no values")
             inner[last] = value.model_dump() if isinstance(value, Config) else value
         return type(self)(**values)
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Values inside tables, each under its dotted name."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """The names and values of a TOML or JSON file."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: over {MAX_BYTES} bytes; this is no configuration")
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # of JSON, TOML and UTF-8 alike
+        raise ConfigError(f"{path}: neither TOML nor JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: needs a table of names and values, got {type(values).__name__}")
+    return values
 
 
 def _told(cls: type[Config], error: ValidationError) -> str:

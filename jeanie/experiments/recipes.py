@@ -1,13 +1,10 @@
 """Recipes: a model and its training under one name, and how files and flags change one."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ConfigDict
-
-from jeanie.config import Config
+from jeanie.config import Config, leaves
 from jeanie.encoders import PRESETS
 from jeanie.errors import ConfigError
 from jeanie.experiments.augment import AugmentConfig
@@ -31,29 +28,7 @@ class Recipe(Config):
 
         The names of the model and of the training need no ``model.`` or ``train.`` before them.
         """
-        return self.but({_rooted(key): value for key, value in _leaves(values)})
-
-    def changed_by(self, path: str | Path) -> "Recipe":
-        """A copy with the values of a TOML or JSON file in place of its own."""
-        try:
-            return self.changed(_Table.read(path).model_dump())
-        except ConfigError as error:
-            raise ConfigError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
-
-
-class _Table(Config):
-    """Any names and values, as a file has them."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Values inside tables, each under its dotted name."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+        return self.but({_rooted(key): value for key, value in leaves(values)})
 
 
 def _rooted(key: str) -> str:

@@ -1,6 +1,7 @@
 """Pretraining: gestures are bodies, changes keep what they promise, and training repeats itself to the bit."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -155,6 +156,15 @@ def test_any_encoder_learns_through_jeanie(windows, kind):
     trained = pretrain_member(windows, config, 5, lambda now: seen.append(now.loss), every=3)
     assert seen[-1] < seen[0]
     assert trained.config == model, "gamma is that of use again"
+
+
+def test_a_file_changes_a_part_and_keeps_the_rest():
+    folder = Path(__file__).resolve().parents[2] / "benchmarks" / "encoders"
+    config = PretrainConfig().changed_by(folder / "s2gc_transformer.json")
+    assert config.model.encoder.transformer
+    assert config.sharpness is None
+    assert config.model.inputs.streams == PRETRAINED.inputs.streams
+    assert config.manner == Manner()
 
 
 @pytest.mark.errors

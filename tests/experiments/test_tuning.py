@@ -180,7 +180,7 @@ def test_a_stopped_trial_is_tried_again(tmp_path):
 
 def test_two_processes_share_a_study_and_no_trial_is_lost_or_doubled(storage, processes):
     tuning = tiny_tuning(storage, trials=10)
-    start = processes.Barrier(2)
+    start = processes.Barrier(2, timeout=120)
     pipes = [processes.Pipe(duplex=False) for _ in range(2)]
     crowd = [
         processes.Process(target=search_beside_others, args=(tuning, number, start, pipe[1]))
@@ -188,6 +188,8 @@ def test_two_processes_share_a_study_and_no_trial_is_lost_or_doubled(storage, pr
     ]
     for process in crowd:
         process.start()
+    for pipe in pipes:
+        pipe[1].close()  # so that a worker that dies is noticed here
     told = [pipe[0].recv() for pipe in pipes]
     for process in crowd:
         process.join()
