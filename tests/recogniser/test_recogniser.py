@@ -416,7 +416,7 @@ def test_wrong_options_are_named(model, tmp_path):
         with pytest.raises(ConfigError, match=r"confidence from 0 to 1, got 1\.5"):
             Recogniser(model, library, threshold=1.5)
         with pytest.raises(ConfigError, match=r"set\s+inputs.prepare.layout"):
-            Recogniser(FewShotModel.raw(), library)
+            Recogniser(FewShotModel.raw("dtw"), library)
     (tmp_path / "text").write_text("no library, " * 100)
     with pytest.raises(DataError, match="not a database"):
         Recogniser.load(tmp_path / "text", model=model)
