@@ -42,7 +42,7 @@ class Windows:
 
     @classmethod
     def of(
-        cls, clips: Sequence[Float[Tensor, "frame 15 3"]], texts: Sequence[str], rate: float = 30.0
+        cls, clips: Sequence[Float[Tensor, "_ 15 3"]], texts: Sequence[str], rate: float = 30.0
     ) -> "Windows":
         """From clips and their descriptions; clips of less than half a second are left out."""
         length = np.array([len(clip) for clip in clips])
