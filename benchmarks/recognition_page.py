@@ -261,6 +261,9 @@ def encoders(kept: Kept) -> str:
     lines = [
         "## Other encoders on the same data and loss",
         "",
+        "`jeanie pretrain OUT --config benchmarks/encoders/NAME.json` (`s2gc`, `s2gc_transformer`), then",
+        "`benchmarks/recognition.py --model NAME=OUT`. One network each, one seed, fewer steps than the shipped ones.",
+        "",
         "| | MSR 10-way | MSR 5-way | exemplars | UCLA same | UCLA other | UCLA published | SBU | weights |",
         "|---|" + "---|" * (len(tasks) + 1),
     ]
