@@ -25,7 +25,7 @@ __all__ = ["UNTRAINED", "Column", "Preset", "Row", "Table", "table", "tables"]
 
 UNTRAINED: Mapping[str, str] = MappingProxyType(
     {
-        "raw": "DTW on body-sized positions, nothing learnt",
+        "raw": "the strongest model without learning",
         "shipped": "the model that ships, not trained here",
     }
 )
