@@ -1,8 +1,6 @@
 """``jeanie enrol``, ``recognise``, ``actions``, ``forget``, ``rename``, ``export`` and ``import``."""
 
 import json
-import os
-import sys
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -21,7 +19,7 @@ from jeanie.recogniser.labels import actions_of, checked_label, forget_action, r
 from jeanie.recogniser.library import Library
 from jeanie.recogniser.recogniser import Recogniser, Recognition, check_export, is_export
 from jeanie.skeleton import Motion
-from jeanie.terminal import AsJson, reported
+from jeanie.terminal import AsJson, reported, user_folder
 
 __all__ = ["ModelFolder", "Place", "app", "default_library", "named"]
 
@@ -216,15 +214,8 @@ def import_(
 
 
 def default_library() -> Path:
-    """The library of this user, in the folder that the system has for data of programs."""
-    home = Path.home()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    return base / "jeanie" / "library.db"
+    """The library of this user."""
+    return user_folder("data") / "library.db"
 
 
 def _place(library: str | None, *, make: bool = False) -> str:

@@ -1,7 +1,6 @@
 """``jeanie find``, ``jeanie watch`` and ``jeanie align``: search recordings, follow them live, compare two."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,7 +28,7 @@ from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.search import Found
 from jeanie.recogniser.search import find as find_in
 from jeanie.recogniser.stream import Event
-from jeanie.terminal import AsJson, progress, reported
+from jeanie.terminal import AsJson, progress, reported, user_folder
 
 __all__ = ["app", "opened"]
 
@@ -150,14 +149,7 @@ def align(
 
 def default_cache() -> Path:
     """The folder of this user for what can be computed again."""
-    home = Path.home()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "jeanie" / "search"
+    return user_folder("cache") / "search"
 
 
 def opened(text: str) -> Dataset:

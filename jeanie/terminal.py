@@ -1,9 +1,12 @@
 """What every command shares: ``--json``, a progress bar, errors as a message and an exit code."""
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -11,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
 
-__all__ = ["AsJson", "progress", "reported"]
+__all__ = ["AsJson", "progress", "reported", "user_folder"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -45,3 +48,16 @@ def progress(shown: bool, what: str = "clips") -> Iterator[Any]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def user_folder(kind: Literal["data", "cache"]) -> Path:
+    """Where the system has data of programs for this user, or what can be computed again."""
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / {"data": "Application Support", "cache": "Caches"}[kind]
+    else:
+        usual = {"data": home / ".local" / "share", "cache": home / ".cache"}[kind]
+        base = Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or usual)
+    return base / "jeanie"

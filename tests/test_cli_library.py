@@ -11,7 +11,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from jeanie import cli_library
 from jeanie.cli_library import app, default_library
 from jeanie.datasets.npz import write_npz
 from jeanie.datasets.synthetic import open_synthetic
@@ -166,7 +165,7 @@ def test_a_library_travels_as_one_file(folder, taught, tmp_path):
 
 
 def test_the_library_of_this_user_is_the_default(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_library.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     home = {"XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path)}
     assert run("enrol", "bow", folder / "bow-0.npz", **home).exit_code == 0
     place = tmp_path / "data" / "jeanie" / "library.db"
@@ -189,7 +188,7 @@ def test_the_library_of_this_user_is_the_default(folder, tmp_path, monkeypatch):
     ],
 )
 def test_every_system_has_its_own_place_for_data(platform, variables, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_library.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     for name in ("XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **variables}.items():

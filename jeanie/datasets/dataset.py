@@ -1,5 +1,6 @@
 """A data set: recordings that are listed at once and read one by one, each when it is asked for."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +12,7 @@ from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Clip", "Clips", "Dataset", "Motions", "find_files", "list_files"]
+__all__ = ["Clip", "Clips", "Dataset", "Lazy", "Motions", "find_files", "list_files"]
 
 Tag = str | int | None
 
@@ -119,6 +120,22 @@ class Motions(Sequence[Motion]):
         if isinstance(index, slice):
             return Motions(replace(self.of, clips=self.of.clips[index]))
         return self.of.read(self.of.clips[index])
+
+
+class Lazy(Sequence[Motion]):
+    """Motions of which each is made by ``one`` when it is indexed; a slice makes all of its own."""
+
+    @abstractmethod
+    def one(self, number: int) -> Motion:
+        """Motion ``number``, from 0 on."""
+
+    @overload
+    def __getitem__(self, index: int) -> Motion: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Motion, ...]: ...
+    def __getitem__(self, index: int | slice) -> Motion | tuple[Motion, ...]:
+        number = range(len(self))[index]
+        return tuple(map(self.one, number)) if isinstance(number, range) else self.one(number)
 
 
 def find_files(root: str | Path, pattern: str, name: str) -> list[Path]:

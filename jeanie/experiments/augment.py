@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from jeanie.config import Config
 from jeanie.datasets import Dataset
+from jeanie.datasets.dataset import Lazy
 from jeanie.experiments.splits import Columns, Split
 from jeanie.fewshot.episodes import Tag
 from jeanie.fewshot.inputs import Batch
@@ -123,20 +123,13 @@ class Mirrored:
 
 
 @dataclass(frozen=True, eq=False)
-class _MirroredMotions(Sequence[Motion]):
+class _MirroredMotions(Lazy):
     of: Sequence[Motion]
 
     def __len__(self) -> int:
         return 2 * len(self.of)
 
-    @overload
-    def __getitem__(self, index: int) -> Motion: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Motion, ...]: ...
-    def __getitem__(self, index: int | slice) -> Motion | tuple[Motion, ...]:
-        number = range(len(self))[index]
-        if isinstance(number, range):
-            return tuple(self[one] for one in number)
+    def one(self, number: int) -> Motion:
         clips = len(self.of)
         return self.of[number] if number < clips else self.of[number - clips].mirrored()
 

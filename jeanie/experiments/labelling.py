@@ -6,7 +6,6 @@ about the recognition of a single motion, and is never put beside it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from jeanie.config import Config
+from jeanie.datasets.dataset import Lazy
 from jeanie.errors import ConfigError
 from jeanie.experiments.predictions import Progress, evaluating, feature_batches, support_groups
 from jeanie.fewshot.episodes import Tag
@@ -208,7 +208,7 @@ def _check(examples: Sequence[tuple[Tag, Motion | int]], motions: int, outside: 
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined(Sequence[Motion]):
+class _Joined(Lazy):
     """An archive's motions, read when they are asked for, and after them those of the examples."""
 
     archive: Sequence[Motion]
@@ -217,13 +217,6 @@ class _Joined(Sequence[Motion]):
     def __len__(self) -> int:
         return len(self.archive) + len(self.beyond)
 
-    @overload
-    def __getitem__(self, index: int) -> Motion: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Motion, ...]: ...
-    def __getitem__(self, index: int | slice) -> Motion | tuple[Motion, ...]:
-        number = range(len(self))[index]
-        if isinstance(number, range):
-            return tuple(self[one] for one in number)
+    def one(self, number: int) -> Motion:
         known = len(self.archive)
         return self.archive[number] if number < known else self.beyond[number - known]

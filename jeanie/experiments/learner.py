@@ -12,6 +12,7 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, JeanieError, ShapeError
 from jeanie.experiments.augment import DRAWS, augmented
+from jeanie.experiments.averaging import average
 from jeanie.experiments.distributed import World
 from jeanie.experiments.seeds import drawn, seeded
 from jeanie.experiments.settings import TrainConfig, rate_at
@@ -187,14 +188,6 @@ class Learner:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
-        self._average()
+        if self.kept is not self.model:
+            average(self.kept, self.model, self.config.average)
         return norm
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        if self.kept is self.model:
-            return
-        for mean, weight in zip(self.kept.parameters(), self.model.parameters(), strict=True):
-            mean.lerp_(weight, 1 - self.config.average)
-        for old, new in zip(self.kept.buffers(), self.model.buffers(), strict=True):
-            old.copy_(new)

@@ -21,6 +21,7 @@ from jeanie.config import Config
 from jeanie.datasets import Dataset
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError, DataError
+from jeanie.experiments.averaging import average
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
@@ -194,7 +195,7 @@ def pretrain_member(
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimiser.step()
         cycle.step()
-        _average(averaged, model, min(config.average, 1 - 10 / (10 + step)))
+        average(averaged, model, min(config.average, 1 - 10 / (10 + step)))
         now = torch.stack([loss.detach(), found])
         recent = now if step == 1 else 0.95 * recent + 0.05 * now
         if report and (step % every == 0 or step == config.steps):
@@ -209,14 +210,6 @@ def _log_sharpness(model: FewShotModel, pairs: tuple[Batch, Batch], config: Pret
         return torch.tensor(math.log(config.sharpness))
     table: Tensor = model(*pairs)
     return -table.std().log()
-
-
-@torch.no_grad()
-def _average(averaged: nn.Module, model: nn.Module, keep: float) -> None:
-    for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
-        old.lerp_(new, 1 - keep)
-    for kept, now in zip(averaged.buffers(), model.buffers(), strict=True):
-        kept.copy_(now)
 
 
 def pretrain(
