@@ -16,6 +16,7 @@ from jeanie.cli_onnx import onnx
 from jeanie.cli_pretrain import pretrain
 from jeanie.cli_protocols import protocols
 from jeanie.cli_search import app as search_app
+from jeanie.cli_setups import setups
 from jeanie.cli_tables import tables
 from jeanie.cli_train import train
 from jeanie.cli_tune import tune
@@ -222,7 +223,7 @@ def _draw(motion: Motion, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from None
 
 
-for _command in (protocols, train, evaluate, pretrain, label, tables, tune):
+for _command in (protocols, setups, train, evaluate, pretrain, label, tables, tune):
     app.command()(_command)
 app.command("export-onnx")(onnx)
 for _commands_of in (library_app, search_app):

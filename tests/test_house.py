@@ -39,6 +39,7 @@ EVERYTHING = {
     "cli_pretrain",
     "cli_protocols",
     "cli_search",
+    "cli_setups",
     "cli_tables",
     "cli_train",
     "cli_tune",

@@ -11,9 +11,9 @@ from itertools import combinations, product
 from pathlib import Path
 
 from jeanie.datasets import Dataset
-from jeanie.datasets.names import tags_of
 from jeanie.errors import ConfigError, DataError
 from jeanie.experiments.divisions import Division, Rule, held_out
+from jeanie.experiments.heights import setup_numbers
 from jeanie.experiments.splits import Columns, Split
 from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, in_order
 from jeanie.views.position import read_setups, setups_by_height
@@ -165,18 +165,17 @@ def _by_height(dataset: Dataset, setups: Setups | None) -> list[Tag | None]:
     """For each clip the third of the heights in which its setup's camera stood (paper, Suppl.)."""
     groups = _height_groups() if setups is None else setups
     group_of = {setup: name for name, members in groups.items() for setup in members}
-    told: Sequence[int | None] | None = getattr(dataset, "setups", None)
-    numbers = [tags_of(name).setup for name in _names(dataset)] if told is None else told
-    return [None if number is None else group_of.get(number) for number in numbers]
+    return [None if number is None else group_of.get(number) for number in setup_numbers(dataset)]
 
 
 def _height_groups() -> Setups:
     path = Path(os.environ.get("JEANIE_DATA", ".")) / "ntu120" / "setups.csv"
     if not path.is_file():
         raise DataError(
-            f"{path}: not there; cameras are grouped by the heights of the setups, which the data set's paper "
-            "prints (Liu et al., NTU RGB+D 120); write them into that file as rows under the heading "
-            "setup,height,distance, or give setups={'bottom': [...], 'centre': [...], 'top': [...]}"
+            f"{path}: not there; cameras are grouped by the heights of the setups. Measure them from the "
+            f"recordings: jeanie setups ntu120 {path.parent} {path}; or write those that the data set's paper prints "
+            "(Liu et al., NTU RGB+D 120) into that file as rows under the heading setup,height,distance, or give "
+            "setups={'bottom': [...], 'centre': [...], 'top': [...]}"
         )
     return setups_by_height(read_setups(path))
 

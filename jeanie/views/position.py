@@ -58,7 +58,7 @@ NTU_SETUPS: Mapping[int, Camera] = MappingProxyType(
 
 The data set's own table (Shahroudy et al., CVPR 2016), as the README of
 github.com/anthony-kobanda/human-action-recognition reprints it. S018 to S032 of NTU RGB+D 120 are not here:
-``read_setups`` takes them from a file.
+``jeanie setups`` measures them, ``read_setups`` takes them from a file.
 """
 
 
