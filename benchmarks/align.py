@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01
 BUDGET_S = 1.5  # of one contestant in one comparison
 MAX_ROUNDS = 15
+PAUSE_S = 0.02  # before each step: threads of the contestant before spin on for a while, on cores that this one needs
 # (contestant, how many times faster forward+backward should be, in which cases)
 GOALS = (
     ("pysdtw", 12, "soft-DTW"), ("tslearn", 60, "soft-DTW"),
@@ -46,6 +47,7 @@ def interleaved(contestants: dict[str, Step], clock: Callable[[], float]) -> Tim
     def timed(step: Step) -> float:
         torch.set_num_threads(threads)  # numba, once it runs, resets the number for the whole process
         numba.set_num_threads(threads)
+        time.sleep(PAUSE_S)
         start = clock()
         step()
         return clock() - start

@@ -27,9 +27,9 @@ Size = Annotated[int, Field(ge=1)]
 class EncoderConfig(Config):
     """What turns a block into features; the defaults are the paper's for small data sets.
 
-    ``graph`` and everything down to ``dropout`` belong to kind "graph", ``strides`` and ``members`` to kind
-    "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp", ``width`` to those of ``rivals`` (channels of
-    the first layer, or an LSTM's numbers); "raw" reads none of them. Dropout acts where the paper puts it, in the
+    ``graph`` and everything down to ``dropout`` belong to kind "graph", ``strides``, ``members`` and ``positions`` to
+    kind "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp", ``width`` to those of ``rivals`` (channels
+    of the first layer, or an LSTM's numbers); "raw" reads none of them. Dropout acts where the paper puts it, in the
     MLP before the graph, and nowhere else.
     """
 
@@ -58,6 +58,9 @@ class EncoderConfig(Config):
         default=(2, 1, 1), min_length=1, description="blocks a step of each layer of kind temporal"
     )
     members: Size = Field(default=1, description="networks side by side of kind temporal")
+    positions: float = Field(
+        default=0.0, ge=0, description="gain of the joints' positions beside the features of kind temporal"
+    )
     mlp: tuple[Size, ...] = Field(default=(256,), description="hidden sizes of kind mlp")
 
 
@@ -119,9 +122,10 @@ class BlockEncoder(nn.Module):
 
     @property
     def features(self) -> int:
-        """Size of the output: d', that of all members together, or all numbers of a block for kind "raw"."""
+        """Size of the output: d', that of all members (and positions) together, or all numbers of a raw block."""
         if self.config.kind == "temporal":
-            return self.config.features * self.config.members
+            joints = 0 if self.layout is None or not self.config.positions else len(self.layout)
+            return self.config.features * self.config.members + 3 * self.block * joints
         if self.config.kind != "raw":
             return self.config.features
         if self.layout is None:
@@ -205,6 +209,8 @@ def _net(layout: Layout | None, block: int, channels: int, config: EncoderConfig
             strides=config.strides,
             dropout=config.dropout,
             members=config.members,
+            positions=config.positions,
+            channels=channels,
         )
         return nn.Sequential(nn.Flatten(-3), over_time)
     return _GraphEncoder(layout, block * channels, config)

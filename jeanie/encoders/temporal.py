@@ -18,6 +18,9 @@ class TemporalEncoder(nn.Module):
     product is the number of input blocks that one output stands for. Several ``members`` are an ensemble: their
     features lie side by side, so that squared distances are the means of the members' own. Every motion of a
     batch needs as many blocks, as padding would be seen.
+
+    With ``positions`` the first three of every ``channels`` numbers, averaged over the blocks that an output stands
+    for, lie beside the features with that gain: what training could forget stays in the distances.
     """
 
     def __init__(
@@ -29,9 +32,12 @@ class TemporalEncoder(nn.Module):
         strides: Sequence[int] = (2, 1, 1),
         dropout: float = 0.0,
         members: int = 1,
+        positions: float = 0.0,
+        channels: int = 3,
     ) -> None:
         super().__init__()
         self.stride = prod(strides)
+        self.positions, self.channels = positions, channels
         self.members = nn.ModuleList(
             _Member(numbers, width, features, strides, dropout) for _ in range(members)
         )
@@ -39,7 +45,13 @@ class TemporalEncoder(nn.Module):
     def forward(self, blocks: Float[Tensor, "*batch block number"]) -> Float[Tensor, "*batch less feature"]:
         flat = blocks.flatten(0, -3) if blocks.dim() > 2 else blocks[None]
         found: Tensor = torch.cat([member(flat) for member in self.members], -1) / len(self.members) ** 0.5
+        if self.positions:
+            found = torch.cat([found, self.positions * self._positions(flat)], -1)
         return found.reshape(*blocks.shape[:-2], *found.shape[-2:])
+
+    def _positions(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch less position"]:
+        own = blocks.unflatten(-1, (-1, self.channels))[..., :3].flatten(-2)
+        return functional.avg_pool1d(own.mT, self.stride, ceil_mode=True).mT
 
 
 class _Member(nn.Module):

@@ -54,3 +54,19 @@ def test_a_block_encoder_of_this_kind_says_its_counts_and_sizes():
     assert (encoder.stride, encoder.features) == (4, 10)
     assert encoder.counts(torch.tensor([1, 4, 5, 9])).tolist() == [1, 1, 2, 3]
     assert_close(encoder(blocks)[1, 2], encoder(blocks[1, 2]))
+
+
+@pytest.mark.parametrize("blocks", [1, 7, 32])
+def test_positions_lie_beside_the_features(blocks):
+    """Means of the first three of nine numbers a joint, over the two blocks of an output, times the gain."""
+    torch.manual_seed(0)
+    plain = EncoderConfig(kind="temporal", width=8, features=5, dropout=0.0)
+    without = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=plain)
+    beside = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=plain.but(positions=0.3))
+    beside.load_state_dict(without.state_dict())
+    x = torch.randn(2, blocks, 1, 15, 9)
+    found = beside(x)
+    assert beside.features == found.shape[-1] == 5 + 45
+    assert_close(found[..., :5], without(x))
+    groups = [x[:, at : at + 2, 0, :, :3].mean(1).flatten(1) for at in range(0, blocks, 2)]
+    assert_close(found[..., 5:], 0.3 * torch.stack(groups, 1))

@@ -1,5 +1,6 @@
 """Pretraining: gestures are bodies, changes keep what they promise, and training repeats itself to the bit."""
 
+import json
 import math
 from pathlib import Path
 
@@ -91,6 +92,17 @@ def test_no_manner_changes_no_body():
     assert_close(augment(joints, nothing, seeded()), joints, atol=1e-5, rtol=0)
     assert_close(retimed(joints, nothing, seeded(), 32), joints, atol=1e-5, rtol=0)
     assert bool(dropped(50, nothing, seeded()).all())
+
+
+def test_the_motions_of_a_pair_miss_joints_together_or_each_its_own():
+    always = Manner(drop=1.0, apart=0.0)
+    together = dropped(400, always, seeded())
+    assert torch.equal(together[:, 0], together[:, 1])
+    own = dropped(400, always.but(apart=1.0), seeded())
+    assert float((own[:, 0] != own[:, 1]).any(-1).float().mean()) > 0.5
+    for side in (0, 1):  # either side misses as much as where they miss the same
+        missing, before = 1 - own[:, side].float().mean(0), 1 - together[:, 0].float().mean(0)
+        assert_close(missing, before, atol=0.1, rtol=0)
 
 
 def test_bones_change_as_much_left_as_right():
@@ -189,9 +201,13 @@ def test_a_stopped_run_goes_on_with_the_members_it_has(windows, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts" / "members").iterdir()}
     parts = pretrain(windows, SMALL, tmp_path / "parts", jobs=2)
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list((tmp_path / "parts" / "members").glob("*.safetensors"))) == 2, "none is trained twice"
     assert all(torch.equal(x, y) for x, y in zip(whole.parameters(), parts.parameters(), strict=True))
     loaded = FewShotModel.load(tmp_path / "parts")
     assert loaded.config.encoder.members == 2
+    assert loaded.config.encoder.positions == SMALL.positions > 0
+    curves = sorted((tmp_path / "parts" / "members").glob("*.jsonl"))
+    assert [json.loads(line)["step"] for path in curves for line in path.read_text().splitlines()] == [3, 3]
 
 
 @pytest.mark.errors

@@ -43,6 +43,9 @@ class Manner(Config):
     )
     guess: float = Field(default=0.1, ge=0, description="of those guesses, slowly changing")
     drop: float = Field(default=0.15, ge=0, le=1, description="chance that joints are missing altogether")
+    apart: float = Field(
+        default=0.5, ge=0, le=1, description="share of pairs whose two motions miss joints of their own"
+    )
 
 
 def _ancestry() -> Float[Tensor, "joint joint"]:
@@ -188,14 +191,24 @@ def _lost(
     return out
 
 
-def dropped(pairs: int, manner: Manner, generator: Generator) -> Bool[Tensor, "pair 15"]:
-    """Which joints both motions of a pair have: mostly all, sometimes without some joints, a limb or the legs."""
-    kind = torch.rand(pairs, 1, generator=generator) / max(manner.drop, 1e-9)
-    single = torch.rand(pairs, 15, generator=generator) < 0.1
+def dropped(pairs: int, manner: Manner, generator: Generator) -> Bool[Tensor, "pair 2 15"]:
+    """Which joints the two motions of each pair have: mostly all, sometimes without some joints, a limb or the legs.
+
+    Where a pair is ``apart``, each of its motions misses joints of its own: so one recording that lacks a hand
+    learns to meet one that has it.
+    """
+    first, second = (_dropped(pairs, manner, generator) for _ in range(2))
+    apart = torch.rand(pairs, 1, generator=generator) < manner.apart
+    return torch.stack([first, torch.where(apart, second, first)], 1)
+
+
+def _dropped(motions: int, manner: Manner, generator: Generator) -> Bool[Tensor, "motion 15"]:
+    kind = torch.rand(motions, 1, generator=generator) / max(manner.drop, 1e-9)
+    single = torch.rand(motions, 15, generator=generator) < 0.1
     limb = torch.zeros(4, 15, dtype=torch.bool)
     for row, joints in zip(limb, _LIMBS, strict=True):
         row[list(joints[1:])] = True
-    chosen = limb[torch.randint(0, 4, (pairs,), generator=generator)]
+    chosen = limb[torch.randint(0, 4, (motions,), generator=generator)]
     legs = limb[2] | limb[3]
-    gone = torch.where(kind < 0.4, single, torch.where(kind < 0.7, chosen, legs.expand(pairs, 15)))
+    gone = torch.where(kind < 0.4, single, torch.where(kind < 0.7, chosen, legs.expand(motions, 15)))
     return ~(gone & (kind < 1))

@@ -64,6 +64,11 @@ class PretrainConfig(Config):
     model: ModelConfig = PRETRAINED
     steps: int = Field(default=6000, ge=1, description="steps of the optimiser for each member")
     members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
+    positions: float = Field(
+        default=0.3,
+        ge=0,
+        description="gain of the joints' positions beside the features of the finished model",
+    )
     seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
     windows: int = Field(default=40, ge=0, description="pairs of motion capture in a batch")
     gestures: int = Field(default=32, ge=0, description="pairs of procedural gestures in a batch")
@@ -134,7 +139,7 @@ def batches(windows: Windows, config: PretrainConfig, generator: Generator) -> I
         flip = (torch.rand(count, generator=generator) < 0.5).repeat_interleave(2)
         both = retimed(mirrored(both, flip), config.manner, generator, frames)
         both = augment(both, config.manner, generator)
-        present = dropped(count, config.manner, generator).repeat_interleave(2, 0)
+        present = dropped(count, config.manner, generator).flatten(0, 1)
         body, path = normalise(both, present)
         moving = (torch.rand(count, generator=generator) >= config.still).repeat_interleave(2)
         joints, valid = with_path(body, path * moving[:, None, None], present)
@@ -164,8 +169,11 @@ def pretrain_member(
     seed: int,
     report: Callable[[Progress], None] | None = None,
     every: int = 100,
+    see: Callable[[int, FewShotModel], None] | None = None,
 ) -> FewShotModel:
     """One model after training, with weights averaged over the last steps.
+
+    ``report`` hears of the progress ``every`` so many steps, ``see`` is then shown the step and the averaged model.
 
     Distances are the model's own, through its views and its alignment, with ``config.gamma`` in place of its
     gamma, so that a model that is used with the hard minimum learns with a soft one.
@@ -198,8 +206,11 @@ def pretrain_member(
         average(averaged, model, min(config.average, 1 - 10 / (10 + step)))
         now = torch.stack([loss.detach(), found])
         recent = now if step == 1 else 0.95 * recent + 0.05 * now
-        if report and (step % every == 0 or step == config.steps):
-            report(Progress(seed, step, config.steps, recent[0].item(), recent[1].item()))
+        if step % every == 0 or step == config.steps:
+            if report:
+                report(Progress(seed, step, config.steps, recent[0].item(), recent[1].item()))
+            if see:
+                see(step, averaged.eval())
     return averaged.eval()
 
 
@@ -222,9 +233,10 @@ def pretrain(
 ) -> FewShotModel:
     """Train all members and save them side by side as one model in the folder ``out``.
 
-    A member that is done is kept in ``out/members`` under its seed and settings, so that a stopped run goes on
-    with the next one. With several ``jobs`` members train in processes of their own, to the same bits; ``report``
-    is then called there, and has to be a function that can be sent to them.
+    A member that is done is kept in ``out/members`` under its seed and settings, with its loss along the way
+    (``.jsonl``), so that a stopped run goes on with the next one. With several ``jobs`` members train in processes
+    of their own, to the same bits; ``report`` is then called there, and has to be a function that can be sent to
+    them.
     """
     out = Path(out)
     (out / "members").mkdir(parents=True, exist_ok=True)
@@ -240,9 +252,7 @@ def pretrain(
     else:
         for seed in open_seeds:
             _train_one(windows, config, seed, out, report)
-    model = FewShotModel(
-        config.model.but({"encoder.members": config.members}) if config.members > 1 else config.model
-    )
+    model = FewShotModel(_finished(config))
     together = model.state_dict()
     for member, seed in enumerate(seeds):
         for name, tensor in load(_place(out, config, seed).read_bytes()).items():
@@ -252,9 +262,19 @@ def pretrain(
     return model.eval()
 
 
+def _finished(config: PretrainConfig) -> ModelConfig:
+    """The model of all members; positions lie beside what they learnt without them."""
+    if config.model.encoder.kind != "temporal":
+        return config.model
+    return config.model.but({"encoder.members": config.members, "encoder.positions": config.positions})
+
+
 def _place(out: Path, config: PretrainConfig, seed: int) -> Path:
-    """File of a member: its seed, and a digest of what it was trained with."""
-    what = json.dumps(config.model_dump(exclude={"members", "seed"}), sort_keys=True)
+    """File of a member: its seed, and a digest of what it was trained with.
+
+    ``but`` checks all values anew, so that 45 and 45.0 are the same settings.
+    """
+    what = json.dumps(config.but(members=1, positions=0.0, seed=0).model_dump(), sort_keys=True)
     return out / "members" / f"{seed}-{hashlib.sha256(what.encode()).hexdigest()[:12]}.safetensors"
 
 
@@ -265,5 +285,13 @@ def _train_one(
     out: Path,
     report: Callable[[Progress], None] | None = None,
 ) -> None:
-    model = pretrain_member(windows, config, seed, report)
-    write_atomically(_place(out, config, seed), save(dict(model.state_dict())))
+    place, curve = _place(out, config, seed), []
+
+    def noted(now: Progress) -> None:
+        curve.append(json.dumps({"step": now.step, "loss": now.loss, "accuracy": now.accuracy}) + "\n")
+        if report:
+            report(now)
+
+    model = pretrain_member(windows, config, seed, noted)
+    write_atomically(place.with_suffix(".jsonl"), "".join(curve).encode())
+    write_atomically(place, save(dict(model.state_dict())))
