@@ -62,7 +62,7 @@ class PretrainConfig(Config):
     """What is pretrained, how long, and on what."""
 
     model: ModelConfig = PRETRAINED
-    steps: int = Field(default=6000, ge=1, description="steps of the optimiser for each member")
+    steps: int = Field(default=3000, ge=1, description="steps of the optimiser for each member")
     members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
     positions: float = Field(
         default=0.3,
