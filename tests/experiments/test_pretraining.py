@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,3 +219,26 @@ def test_nothing_to_learn_from_is_said():
 
     with pytest.raises(DataError, match="no motion capture"):
         motion_capture(Empty())
+
+
+def test_processes_end_with_the_command_that_started_them(tmp_path):
+    """Killed outright, the command leaves no training behind."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\n"
+        "from jeanie.datasets.synthetic import open_synthetic\n"
+        "from jeanie.experiments.pretraining import PretrainConfig, motion_capture, pretrain\n"
+        "def tell(now): print(now.seed, flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    windows = motion_capture(open_synthetic(0, subjects=1, takes=1, cameras=1))\n"
+        "    config = PretrainConfig(steps=100_000, members=2, windows=3, gestures=3)\n"
+        "    pretrain(windows, config, sys.argv[1], jobs=2, report=tell)\n"
+    )
+    command = [sys.executable, str(script), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = process.stdout.readline().strip()
+        process.kill()
+        rest = process.stdout.read()  # ends when nobody can write any more
+    assert told in ("1", "2")
+    assert len(rest.splitlines()) < 10

@@ -4,10 +4,8 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -20,10 +18,11 @@ from torch.nn import functional
 from jeanie.config import Config
 from jeanie.datasets import Dataset
 from jeanie.encoders import EncoderConfig
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.experiments.averaging import average
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
+from jeanie.experiments.processes import orphaned, together
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import NORMAL_FRAMES, Batch, InputConfig, PrepareConfig
 from jeanie.fewshot.model import FewShotModel
@@ -242,22 +241,22 @@ def pretrain(
     (out / "members").mkdir(parents=True, exist_ok=True)
     seeds = [config.seed + member for member in range(config.members)]
     open_seeds = [seed for seed in seeds if not _place(out, config, seed).exists()]
-    if jobs > 1 and len(open_seeds) > 1:
-        with ProcessPoolExecutor(
-            min(jobs, len(open_seeds)), get_context("spawn"), torch.set_num_threads, (1,)
-        ) as pool:
-            tasks = [pool.submit(_train_one, windows, config, seed, out, report) for seed in open_seeds]
-            for task in as_completed(tasks):
-                task.result()
+    jobs = min(jobs, len(open_seeds))
+    if jobs > 1:
+        shares = [(windows, config, open_seeds[job::jobs], out, report) for job in range(jobs)]
+        if together(_train_share, shares, watch=lambda: None):
+            raise JeanieError(
+                f"members failed, as was said above; those that are done are kept in {out / 'members'}"
+            )
     else:
         for seed in open_seeds:
             _train_one(windows, config, seed, out, report)
     model = FewShotModel(_finished(config))
-    together = model.state_dict()
+    weights = model.state_dict()
     for member, seed in enumerate(seeds):
         for name, tensor in load(_place(out, config, seed).read_bytes()).items():
-            together[name.replace("members.0.", f"members.{member}.")] = tensor
-    model.load_state_dict(together)
+            weights[name.replace("members.0.", f"members.{member}.")] = tensor
+    model.load_state_dict(weights)
     model.save(out)
     return model.eval()
 
@@ -276,6 +275,26 @@ def _place(out: Path, config: PretrainConfig, seed: int) -> Path:
     """
     what = json.dumps(config.but(members=1, positions=0.0, seed=0).model_dump(), sort_keys=True)
     return out / "members" / f"{seed}-{hashlib.sha256(what.encode()).hexdigest()[:12]}.safetensors"
+
+
+def _train_share(
+    windows: Windows,
+    config: PretrainConfig,
+    seeds: list[int],
+    out: Path,
+    report: Callable[[Progress], None] | None,
+) -> None:
+    """Members one after another in a process of their own, which ends with the one that started it."""
+    gone = orphaned()
+
+    def watched(now: Progress) -> None:
+        if gone():
+            raise KeyboardInterrupt
+        if report:
+            report(now)
+
+    for seed in seeds:
+        _train_one(windows, config, seed, out, watched)
 
 
 def _train_one(
