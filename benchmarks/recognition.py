@@ -73,6 +73,8 @@ class Book:
 
     def write(self) -> None:
         RESULTS.parent.mkdir(exist_ok=True)
+        tuned = self.kept["tuned"].items()
+        self.kept["tuned"] = {key: row for key, row in tuned if key in self.kept["models"]}
         about = {"commit": commit(), "versions": versions(), "machine": platform.machine(), "threads": 1}
         self.kept["about"] = about
         write_atomically(RESULTS, (json.dumps(_short(self.kept), indent=1) + "\n").encode())
@@ -81,9 +83,10 @@ class Book:
         """All sections of a model that are not there yet."""
         row = self.kept["models"].setdefault(digest(model), {"tasks": {}, "sections": []})
         row["name"] = name
-        for other in self.kept["models"].values():  # a name belongs to one model, the last one
-            if other is not row and other.get("name") == name:
-                other["name"] = None
+        kept = self.kept["models"].items()  # a name belongs to one model, the last one
+        self.kept["models"] = {
+            key: one for key, one in kept if one is row or one.get("name") not in (None, name)
+        }
         for section, measured in SECTIONS.items():
             if section in row["sections"]:
                 continue
