@@ -1,0 +1,65 @@
+"""The validation that chose the shipped model's settings: benchmarks/pretraining.py on tables made by hand."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from jeanie.skeleton import LAYOUTS, Motion
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = LAYOUTS["core15"]
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # as where it is run
+    try:
+        return importlib.import_module("pretraining")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def clips(script, rows):
+    """Clips of one standing frame, known by (label, subject, view)."""
+    joints = torch.ones(1, 1, 15, 3)
+    return script.Clips.of([Motion(joints, CORE, label=a, subject=b, view=c) for a, b, c in rows])
+
+
+def test_accuracy_by_subject_counts_the_nearest_example_of_one_person(script):
+    """Two persons, two actions; person 1's clips of action b lie nearer to person 0's example of a."""
+    known = clips(script, [("a", 0, "v"), ("b", 0, "v"), ("a", 1, "v"), ("b", 1, "v")])
+    table = np.full((4, 4), 9.0)
+    table[2, 0] = table[3, 0] = 1.0  # asked: the clips of person 1; shown: those of person 0
+    table[0, 2] = table[1, 3] = 1.0  # the other way round both are right
+    everything = np.ones(4, bool)
+    assert script.by_subject(table, known, everything, everything) == pytest.approx(75.0)
+
+
+def test_cameras_are_told_apart(script):
+    """Distances know the action where both clips are before one camera, and mislead between two."""
+    rows = [(label, subject, view) for label in "ab" for subject in (0, 1) for view in ("left", "right")]
+    known = clips(script, rows)
+    same = known.label[:, None] == known.label
+    one_camera = known.view[:, None] == known.view
+    table = np.where(same == one_camera, 0.0, 1.0)
+    assert script.over_cameras(table, known) == (100.0, 0.0)
+
+
+def test_episodes_ask_another_person(script):
+    """A table that knows the person and not the action is as good as chance, which is here never."""
+    known = clips(script, [(label, subject, "v") for label in "ab" for subject in (0, 1)])
+    right = known.label[:, None] == known.label
+    assert script.episodes(np.where(right, 0.0, 1.0), known) == 100.0
+    assert script.episodes(np.where(right, 1.0, 0.0), known) == 0.0
+
+
+def test_queries_lack_an_arm_or_the_legs_in_turn(script):
+    motions = [Motion(torch.rand(4, 1, 15, 3), CORE, label=at) for at in range(4)]
+    found = script.lacking(motions)
+    gone = [{CORE.joints[i] for i in (~one.valid[0, 0]).nonzero().flatten()} for one in found]
+    assert gone == [set(names) for names in (*script.LACKED, script.LACKED[0])]
+    assert all(bool(one.valid.all()) for one in motions), "what was given is as it was"
