@@ -1,26 +1,13 @@
 """The validation that chose the shipped model's settings: benchmarks/pretraining.py on tables made by hand."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from jeanie.skeleton import LAYOUTS, Motion
 
-ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "pretraining"
 CORE = LAYOUTS["core15"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(ROOT / "benchmarks"))  # as where it is run
-    try:
-        return importlib.import_module("pretraining")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
 
 
 def clips(script, rows):

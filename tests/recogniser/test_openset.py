@@ -1,11 +1,8 @@
 """Confidence: its formula by scalar arithmetic, its measures by counting, and the files that are shipped with it."""
 
-import importlib
 import json
 import math
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +20,7 @@ from jeanie.recogniser import Recogniser
 from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread
 from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, auroc, evidence, reliability
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+SCRIPT = "openset"
 DATA = os.environ.get("JEANIE_DATA")
 COEFFICIENTS = {
     "bias": -1.0, "support": -0.5, "query": -0.25, "margin": 2.0, "alone": 0.125, "actions": -0.75, "own": -1.5,
@@ -36,16 +33,6 @@ levels = st.integers(0, 6).map(lambda level: level / 4)
 def model():
     torch.set_num_threads(1)
     return FewShotModel.load()
-
-
-@pytest.fixture(scope="module")
-def script():
-    """benchmarks/openset.py, which makes and measures what is shipped."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))  # as where it is run
-    try:
-        return importlib.import_module("openset")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
 
 
 @given(st.lists(st.tuples(levels, st.booleans()), min_size=2, max_size=30))

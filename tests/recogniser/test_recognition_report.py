@@ -1,9 +1,5 @@
 """benchmarks/recognition_report.py: what it counts, by hand."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,16 +8,7 @@ from jeanie.datasets.synthetic import open_synthetic
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.episodes import Episode
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(ROOT / "benchmarks"))  # as where it is run
-    try:
-        return importlib.import_module("recognition_report")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+SCRIPT = "recognition_report"
 
 
 def test_answers_through_the_recogniser_are_those_of_the_nearest_exemplar(script):
