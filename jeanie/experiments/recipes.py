@@ -8,7 +8,7 @@ from jeanie.config import Config, leaves
 from jeanie.encoders import PRESETS
 from jeanie.errors import ConfigError
 from jeanie.experiments.augment import AugmentConfig
-from jeanie.experiments.pretraining.training import PRETRAINED
+from jeanie.experiments.pretraining.training import PRETRAINED, PretrainConfig
 from jeanie.experiments.settings import TrainConfig
 from jeanie.fewshot.config import RAW, AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
@@ -101,7 +101,7 @@ _DEFAULT = Recipe(
 # From the weights of a model that is there: small steps, few of them, means of the weights that begin with the
 # start, and the start itself unless validation classes say otherwise.
 _FINETUNE = Recipe(
-    model=PRETRAINED,
+    model=PRETRAINED.but({"encoder.positions": PretrainConfig().positions}),
     train=TrainConfig(
         episodes=160,
         rate=3e-4,

@@ -1,10 +1,12 @@
 """Searches: validation alone judges, trials are neither lost nor doubled, and what is found can be trained."""
 
+import contextlib
 import doctest
 import json
 import re
 import sqlite3
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,7 @@ from jeanie.experiments.runs import Run
 from jeanie.experiments.tuning import SPACE, Dimension, open_study, outcome, read_space, space_of
 from jeanie.experiments.tuning.outcome import toml_of
 from jeanie.experiments.tuning.space import settled, started
-from jeanie.experiments.tuning.study import wanted
+from jeanie.experiments.tuning.study import _write_ahead, wanted
 from jeanie.experiments.tuning.work import sealed
 
 pytest.importorskip("optuna", reason="no Optuna: pip install 'jeanie[tune]'")
@@ -373,3 +375,16 @@ def test_the_ranges_of_the_page_are_read(tmp_path):
         "views.azimuth",
         "align.metric",
     }
+
+
+def test_a_study_that_another_is_setting_up_is_waited_for(tmp_path):
+    """SQLite says at once that it is locked, whatever its time limit, where another is about to write."""
+    path = tmp_path / "study.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE something (x)")
+        other.execute("BEGIN IMMEDIATE")
+        later = threading.Timer(0.3, lambda: other.execute("COMMIT"))
+        later.start()
+        _write_ahead(path)
+        later.join()
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -131,15 +131,25 @@ def _hidden(place: str) -> str:
 
 
 def _write_ahead(path: Path) -> None:
-    """SQLite's journal that lets others read while one writes; it stays so for the file."""
-    try:
-        connection = sqlite3.connect(path, timeout=120)
+    """SQLite's journal that lets others read while one writes; it stays so for the file.
+
+    SQLite does not wait for its turn where two switch the journal at once: whoever comes second tries again.
+    """
+    for attempt in range(_TRIES):
+        connection = None
         try:
+            connection = sqlite3.connect(path, timeout=120)
             connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.Error as error:
+            fault = error
+            if not isinstance(error, sqlite3.OperationalError) or "locked" not in str(error):
+                break
         finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise DataError(f"{path}: no study can be kept there: {error}") from None
+            if connection is not None:
+                connection.close()
+        time.sleep(0.05 * (attempt + 1))
+    raise DataError(f"{path}: no study can be kept there: {fault}") from None
 
 
 def _again(study: Any, trial: Any) -> None:
