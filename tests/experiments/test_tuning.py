@@ -387,4 +387,5 @@ def test_a_study_that_another_is_setting_up_is_waited_for(tmp_path):
         later.start()
         _write_ahead(path)
         later.join()
-        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with contextlib.closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)
