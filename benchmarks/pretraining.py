@@ -275,7 +275,7 @@ def page(found: dict[str, Any]) -> str:
         + head + "".join(curve_rows)
         + "\nWhole models. The shipped one is trained on all of CMU, so its *cmu* and *score* are too good:\n\n"
         + head + "".join(models)
-        + f"\nCommit {found['provenance']['commit']}, torch {found['provenance']['torch']}.\n"
+        + f"\nCommit {(found['provenance']['commit'] or 'unknown')[:7]}, torch {found['provenance']['torch']}.\n"
     )  # fmt: skip
 
 
