@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01
 BUDGET_S = 1.5  # of one contestant in one comparison
 MAX_ROUNDS = 15
-PAUSE_S = 0.02  # before each step: threads of the contestant before spin on for a while, on cores that this one needs
+PAUSE_S = 0.02  # before each turn: threads of the contestant before spin on for a while, on cores that this one needs
+QUICK_S = 0.1  # steps below are done once before they are timed, as the others have left them cold caches
 # (contestant, how many times faster forward+backward should be, in which cases)
 GOALS = (
     ("pysdtw", 12, "soft-DTW"), ("tslearn", 60, "soft-DTW"),
@@ -44,10 +45,12 @@ def interleaved(contestants: dict[str, Step], clock: Callable[[], float]) -> Tim
     """Median milliseconds of each, measured in turns so that noise hits all alike; slow ones take fewer turns."""
     threads = torch.get_num_threads()
 
-    def timed(step: Step) -> float:
+    def timed(step: Step, warm: bool = False) -> float:
         torch.set_num_threads(threads)  # numba, once it runs, resets the number for the whole process
         numba.set_num_threads(threads)
         time.sleep(PAUSE_S)
+        if warm:
+            step()
         start = clock()
         step()
         return clock() - start
@@ -62,7 +65,7 @@ def interleaved(contestants: dict[str, Step], clock: Callable[[], float]) -> Tim
     for turn in range(max(turns.values())):
         for name, step in contestants.items():
             if turn < turns[name]:
-                times[name].append(timed(step))
+                times[name].append(timed(step, warm=times[name][0] < QUICK_S))
     return {name: 1e3 * statistics.median(values) for name, values in times.items()}
 
 
