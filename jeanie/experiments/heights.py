@@ -12,7 +12,15 @@ from jeanie.fewshot.saving import write_atomically
 from jeanie.skeleton import Motion
 from jeanie.views.position import Position, positions_by
 
-__all__ = ["measure_setups", "setup_numbers", "write_setups"]
+__all__ = ["clip_names", "measure_setups", "setup_numbers", "write_setups"]
+
+
+def clip_names(dataset: Dataset) -> Sequence[str]:
+    """The names of all clips, for what is told by names alone."""
+    names: Sequence[str] | None = getattr(dataset, "names", None)
+    if names is None:
+        raise DataError(f"data set {dataset.name!r} has no names; this protocol knows clips by their names")
+    return names
 
 
 def setup_numbers(dataset: Dataset) -> Sequence[int | None]:
@@ -20,8 +28,7 @@ def setup_numbers(dataset: Dataset) -> Sequence[int | None]:
     told: Sequence[int | None] | None = getattr(dataset, "setups", None)
     if told is not None:
         return told
-    names: Sequence[str] | None = getattr(dataset, "names", None)
-    return [tags_of(name).setup for name in names or ()]
+    return [tags_of(name).setup for name in clip_names(dataset)]
 
 
 def measure_setups(

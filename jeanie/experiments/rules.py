@@ -13,7 +13,7 @@ from pathlib import Path
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.experiments.divisions import Division, Rule, held_out
-from jeanie.experiments.heights import setup_numbers
+from jeanie.experiments.heights import clip_names, setup_numbers
 from jeanie.experiments.splits import Columns, Split
 from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, in_order
 from jeanie.views.position import read_setups, setups_by_height
@@ -129,7 +129,7 @@ def _columns(rules: Rules, dataset: Dataset, setups: Setups | None) -> Columns:
     labels = list(dataset.labels)
     usable = [clip for clip, label in enumerate(labels) if label is not None]
     if rules.left_out or rules.published:
-        names = _names(dataset)
+        names = clip_names(dataset)
         usable = [clip for clip in usable if names[clip] not in rules.left_out]
         if rules.published:  # its generator counts the clips in the order of their names
             usable.sort(key=lambda clip: names[clip])
@@ -140,18 +140,11 @@ def _columns(rules: Rules, dataset: Dataset, setups: Setups | None) -> Columns:
     return Columns(labels, subjects, cameras, tuple(usable))
 
 
-def _names(dataset: Dataset) -> Sequence[str]:
-    names: Sequence[str] | None = getattr(dataset, "names", None)
-    if names is None:
-        raise DataError(f"data set {dataset.name!r} has no names; this protocol knows clips by their names")
-    return names
-
-
 def _find(dataset: Dataset, wanted: Sequence[str]) -> Clips:
     """Numbers of the clips with these names."""
     if not wanted:
         return ()
-    at = {name: clip for clip, name in enumerate(_names(dataset))}
+    at = {name: clip for clip, name in enumerate(clip_names(dataset))}
     missing = [name for name in wanted if name not in at]
     if missing:
         raise DataError(

@@ -5,6 +5,7 @@ import json
 import math
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,6 +92,7 @@ def test_the_command_says_what_it_found(archive, tmp_path):
         assert [row["setup"] for row in csv.DictReader(file)] == ["1", "2", "18"]
 
 
+@pytest.mark.errors
 def test_what_tells_no_setup_is_refused(tmp_path):
     motion = Motion(person(1, 0.0), LAYOUTS["ntu25"], name="somebody", label=1)
     write_archive([motion], tmp_path / "other", name="other")
@@ -98,6 +100,8 @@ def test_what_tells_no_setup_is_refused(tmp_path):
     assert list(setup_numbers(dataset)) == [None]
     with pytest.raises(DataError, match="no clip tells its setup"):
         measure_setups(dataset)
+    with pytest.raises(DataError, match="has no names"):
+        setup_numbers(SimpleNamespace(name="nameless"))
     with pytest.raises(ConfigError, match="at least 1 clip"):
         measure_setups(dataset, each=0)
 
