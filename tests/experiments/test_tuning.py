@@ -29,7 +29,7 @@ from jeanie.experiments.runs import Run
 from jeanie.experiments.tuning import SPACE, Dimension, open_study, outcome, read_space, space_of
 from jeanie.experiments.tuning.outcome import toml_of
 from jeanie.experiments.tuning.space import settled, started
-from jeanie.experiments.tuning.study import wanted
+from jeanie.experiments.tuning.study import _write_ahead, wanted
 from jeanie.experiments.tuning.work import sealed
 
 pytest.importorskip("optuna", reason="no Optuna: pip install 'jeanie[tune]'")
@@ -385,7 +385,7 @@ def test_a_study_that_another_is_setting_up_is_waited_for(tmp_path):
         other.execute("BEGIN IMMEDIATE")
         later = threading.Timer(0.3, lambda: other.execute("COMMIT"))
         later.start()
-        open_study(tiny_tuning(str(path)), 0)
+        _write_ahead(path)
         later.join()
     with contextlib.closing(sqlite3.connect(path)) as reader:
         assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)

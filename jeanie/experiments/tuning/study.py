@@ -1,6 +1,5 @@
 """The study: an Optuna study in a database that many processes and machines share, with an exact number of trials."""
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -105,12 +104,10 @@ def _storage(library: Any, place: str, grace: int) -> Any:
     if "://" not in place:
         path = Path(place).resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = str(path)
+        _write_ahead(path)
         url, options["connect_args"] = f"sqlite:///{path}", {"timeout": 120}
     for attempt in range(_TRIES):
         try:
-            if url != place:
-                _write_ahead(Path(place))
             return library.storages.RDBStorage(
                 url,
                 engine_kwargs=options,
@@ -118,10 +115,9 @@ def _storage(library: Any, place: str, grace: int) -> Any:
                 grace_period=grace,
                 heartbeat_stale_trial_callback=_again,
             )
-        except (sqlite3.Error, SQLAlchemyError, ValueError, ImportError) as error:
+        except (SQLAlchemyError, ValueError, ImportError) as error:
             fault = error
-            # others may be setting it up; a wrong address stays wrong
-            if not isinstance(error, DBAPIError) and "locked" not in str(error):
+            if not isinstance(error, DBAPIError):  # others may be setting it up; a wrong address stays wrong
                 break
         time.sleep(0.05 * (attempt + 1))
     told = str(fault).splitlines()[0]
@@ -137,10 +133,23 @@ def _hidden(place: str) -> str:
 def _write_ahead(path: Path) -> None:
     """SQLite's journal that lets others read while one writes; it stays so for the file.
 
-    SQLite does not wait for its turn where two switch the journal at once: whoever comes second is told "locked".
+    SQLite does not wait for its turn where two switch the journal at once: whoever comes second tries again.
     """
-    with contextlib.closing(sqlite3.connect(path, timeout=120)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
+    for attempt in range(_TRIES):
+        connection = None
+        try:
+            connection = sqlite3.connect(path, timeout=120)
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.Error as error:
+            fault = error
+            if not isinstance(error, sqlite3.OperationalError) or "locked" not in str(error):
+                break
+        finally:
+            if connection is not None:
+                connection.close()
+        time.sleep(0.05 * (attempt + 1))
+    raise DataError(f"{path}: no study can be kept there: {fault}") from None
 
 
 def _again(study: Any, trial: Any) -> None:
