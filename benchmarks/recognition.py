@@ -4,6 +4,7 @@
     JEANIE_DATA=... python benchmarks/recognition.py --part finetune    # fine-tuning, then the page
     python benchmarks/recognition.py --part page                        # the page alone
     ... --model "MLP + S2GC=FOLDER"                                     # a further model, kept on the page
+    ... --part finetune --model "MLP + S2GC=FOLDER"                     # and fine-tuned
 
 Results go into benchmarks/results/recognition.json as soon as they are there, each under the digest of the weights it
 belongs to: a run that was stopped goes on, and new weights are measured anew. The page is docs/results/recognition.md.
@@ -101,7 +102,7 @@ class Book:
         self.write()
 
     def tune(self, start: FewShotModel, seeds: int) -> None:
-        """Fine-tuning of the shipped model on the training classes of two protocols."""
+        """Fine-tuning of a model that was measured, on the training classes of two protocols."""
         kept = self.kept["tuned"].setdefault(digest(start), {"recipe": tuning()})
         for task, name in TUNED.items():
             wanted = UCLA_SEEDS if task == "ucla" else seeds
@@ -177,17 +178,19 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     book, shipped = Book(), FewShotModel.load()
+    named = (text.partition("=") for text in options.model)
+    others = {name: FewShotModel.load(folder) for name, _, folder in named}
     if options.part == "models":
         book.measure("plain DTW", FewShotModel.raw("dtw"))
         book.measure("reference", FewShotModel.raw())
         book.measure("shipped", shipped)
         for number, alone in enumerate(members(shipped)):
             book.measure(f"member {number}", alone)
-        for text in options.model:
-            name, _, folder = text.partition("=")
-            book.measure(name, FewShotModel.load(folder))
+        for name, model in others.items():
+            book.measure(name, model)
     elif options.part == "finetune":
-        book.tune(shipped, options.seeds)
+        for model in (shipped, *others.values()):
+            book.tune(model, options.seeds)
     PAGE.write_text(page(book.kept, digest(shipped)))
     print(f"wrote {PAGE}")
 

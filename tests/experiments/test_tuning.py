@@ -7,9 +7,11 @@ import re
 import sqlite3
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 from tiny_sbu import TINY, write_sbu
 from tiny_task import dataset
 from tuning_cases import (
@@ -29,7 +31,7 @@ from jeanie.experiments.runs import Run
 from jeanie.experiments.tuning import SPACE, Dimension, open_study, outcome, read_space, space_of
 from jeanie.experiments.tuning.outcome import toml_of
 from jeanie.experiments.tuning.space import settled, started
-from jeanie.experiments.tuning.study import _write_ahead, wanted
+from jeanie.experiments.tuning.study import wanted
 from jeanie.experiments.tuning.work import sealed
 
 pytest.importorskip("optuna", reason="no Optuna: pip install 'jeanie[tune]'")
@@ -385,7 +387,30 @@ def test_a_study_that_another_is_setting_up_is_waited_for(tmp_path):
         other.execute("BEGIN IMMEDIATE")
         later = threading.Timer(0.3, lambda: other.execute("COMMIT"))
         later.start()
-        _write_ahead(path)
+        open_study(tiny_tuning(str(path)))
         later.join()
     with contextlib.closing(sqlite3.connect(path)) as reader:
         assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_two_workers_never_take_the_same_waiting_trial(storage):
+    """One is stopped between reading that the trial waits and writing that it runs; the other asks meanwhile."""
+    running = import_module("optuna").trial.TrialState.RUNNING
+    tuning = tiny_tuning(storage)
+    first, second = (open_study(tuning)._storage for _ in range(2))
+    backend = first._backend  # Optuna wraps a database in a cache
+    (waiting,) = open_study(tuning).trials
+    taken = {}
+    other = threading.Thread(
+        target=lambda: taken.update(second=second.set_trial_state_values(waiting._trial_id, running))
+    )
+
+    def ask(connection, cursor, statement, *rest):
+        if statement.startswith("UPDATE trials") and not other.ident:
+            other.start()
+            other.join(0.5)
+
+    event.listen(backend.engine, "before_cursor_execute", ask)
+    taken["first"] = first.set_trial_state_values(waiting._trial_id, running)
+    other.join()
+    assert taken == {"first": True, "second": False}

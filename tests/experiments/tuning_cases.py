@@ -79,10 +79,11 @@ def searched(tuning, count=1, **options):
 
 
 def search_beside_others(tuning, worker, start, told):
-    """A worker that begins together with others, and tells the numbers of its trials."""
+    """A worker that opens the study together with others, begins together with them, and tells its trials' numbers."""
     torch.set_num_threads(1)
     start.wait()
     study = open_study(tuning, worker)
+    start.wait()  # whoever has made the study would otherwise have done much of it before the others come
     work(study, tuning, tiny_protocol(), dataset(), None)
     mine = [one.number for one in study.trials if one.user_attrs.get("worker") == os.getpid()]
     told.send(mine)

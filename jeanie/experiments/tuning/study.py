@@ -7,12 +7,13 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
+from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -101,27 +102,44 @@ def _storage(library: Any, place: str, grace: int) -> Any:
     """The database; several workers may set it up at once, so a clash is tried again."""
     url = place
     options: dict[str, Any] = {"poolclass": NullPool}  # between two trials nobody needs a connection
-    if "://" not in place:
-        path = Path(place).resolve()
+    path = None if "://" in place else Path(place).resolve()
+    if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_ahead(path)
         url, options["connect_args"] = f"sqlite:///{path}", {"timeout": 120}
     for attempt in range(_TRIES):
         try:
-            return library.storages.RDBStorage(
+            if path is not None:
+                _write_ahead(path)
+            storage = library.storages.RDBStorage(
                 url,
                 engine_kwargs=options,
                 heartbeat_interval=max(1, grace // _BEATS),
                 grace_period=grace,
                 heartbeat_stale_trial_callback=_again,
             )
-        except (SQLAlchemyError, ValueError, ImportError) as error:
+            if path is not None:
+                _one_after_another(storage.engine)
+            return storage
+        except (
+            SQLAlchemyError,
+            sqlite3.Error,
+            library.exceptions.StorageInternalError,
+            ValueError,
+            ImportError,
+        ) as error:
             fault = error
-            if not isinstance(error, DBAPIError):  # others may be setting it up; a wrong address stays wrong
+            if not _clashed(error):
                 break
         time.sleep(0.05 * (attempt + 1))
-    told = str(fault).splitlines()[0]
+    told = str(fault.__cause__ or fault).splitlines()[0]
     raise DataError(f"{_hidden(place)}: no study can be kept there: {told}") from None
+
+
+def _clashed(error: Exception) -> bool:
+    """Whether others may have been setting up the database at the same moment; a wrong address stays wrong."""
+    if isinstance(error, sqlite3.Error):
+        return "locked" in str(error)
+    return isinstance(error, DBAPIError) or isinstance(error.__cause__, DBAPIError)
 
 
 def _hidden(place: str) -> str:
@@ -133,23 +151,19 @@ def _hidden(place: str) -> str:
 def _write_ahead(path: Path) -> None:
     """SQLite's journal that lets others read while one writes; it stays so for the file.
 
-    SQLite does not wait for its turn where two switch the journal at once: whoever comes second tries again.
+    Where two switch the journal at once, SQLite does not wait for its turn, whatever the time limit, but raises.
     """
-    for attempt in range(_TRIES):
-        connection = None
-        try:
-            connection = sqlite3.connect(path, timeout=120)
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.Error as error:
-            fault = error
-            if not isinstance(error, sqlite3.OperationalError) or "locked" not in str(error):
-                break
-        finally:
-            if connection is not None:
-                connection.close()
-        time.sleep(0.05 * (attempt + 1))
-    raise DataError(f"{path}: no study can be kept there: {fault}") from None
+    with closing(sqlite3.connect(path, timeout=120)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _one_after_another(engine: Any) -> None:
+    """Let SQLite's transactions begin with the right to write, so that what one has read still holds when it writes.
+
+    Optuna takes a waiting trial by reading its row for update, which SQLite ignores: two workers could take the same.
+    """
+    event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
 
 
 def _again(study: Any, trial: Any) -> None:
