@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup test lint demo bench fuzz clean help
+.PHONY: setup test lint demo bench fuzz clean help always
 
 help:
 	@echo "make setup   install into $(VENV)"
@@ -20,7 +20,13 @@ help:
 
 setup: $(VENV)/ready
 
-$(VENV)/ready: pyproject.toml constraints.txt $(KERNEL)
+# an editable install knows the modules that were there: a new one needs another
+$(VENV)/module-names: always
+	@mkdir -p $(VENV)
+	@find jeanie -name '*.py' | sort > $@.now
+	@cmp -s $@.now $@ && rm $@.now || mv $@.now $@
+
+$(VENV)/ready: pyproject.toml constraints.txt $(KERNEL) $(VENV)/module-names
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jeanie needs Python 3.11 or newer")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch

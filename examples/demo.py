@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from jeanie import FewShotModel
-from jeanie.cli_evaluate import result_table
+from jeanie.cli.evaluate import result_table
 from jeanie.encoders import EncoderConfig
 from jeanie.experiments.comparison import compare
 from jeanie.experiments.evaluation import evaluate

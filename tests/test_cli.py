@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from jeanie.cli import app, terminal_picture
+from jeanie.cli import app
+from jeanie.cli.data import terminal_picture
 from jeanie.datasets.archive import is_archive, open_archive
 from jeanie.datasets.archive_writer import write_archive
 from jeanie.datasets.npz import write_npz

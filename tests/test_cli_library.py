@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from jeanie.cli_library import app, default_library
+from jeanie.cli.library import app, default_library
 from jeanie.datasets.npz import write_npz
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.fewshot import FewShotModel
@@ -346,7 +346,7 @@ def test_an_empty_library_says_so(folder, taught):
 def test_a_real_process_ends_with_the_same_code(folder, taught):
     """Not only inside the test runner; and labels of any script pass through pipes."""
     assert run("rename", "bow", "\u5c48\u3080", "--library", taught).exit_code == 0
-    code = "from jeanie.cli_library import app; app()"
+    code = "from jeanie.cli.library import app; app()"
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "JEANIE_LIBRARY": str(taught)}
     root = Path(__file__).resolve().parent.parent
     command = [sys.executable, "-c", code, "forget", "\u5c48"]

@@ -30,22 +30,7 @@ MAY_IMPORT = {
     "plots": {"errors", "skeleton", "align", "experiments"},
     "web": {"errors", "config", "skeleton", "datasets", "recogniser", "plots"},
 }
-EVERYTHING = {
-    "cli",
-    "cli_evaluate",
-    "cli_label",
-    "cli_library",
-    "cli_onnx",
-    "cli_pretrain",
-    "cli_protocols",
-    "cli_search",
-    "cli_setups",
-    "cli_tables",
-    "cli_train",
-    "cli_tune",
-    "__init__",
-    "__main__",
-}
+EVERYTHING = {"cli", "__init__", "__main__"}
 
 
 def name_of(path: Path) -> str:

@@ -11,7 +11,7 @@ import torch
 from tiny_task import LAYOUT, dataset, motion_of, split
 from torch.testing import assert_close
 
-from jeanie.cli_train import _settings as settings
+from jeanie.cli.train import _settings as settings
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError

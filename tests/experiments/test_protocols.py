@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from jeanie.cli_protocols import app
+from jeanie.cli.protocols import app
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.datasets.archive_writer import write_archive
 from jeanie.datasets.names import Tags, tags_of

@@ -17,7 +17,7 @@ from tiny_task import LAYOUT, TAKES, dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from jeanie.cli_train import train as train_command
+from jeanie.cli.train import train as train_command
 from jeanie.errors import ConfigError, DataError
 from jeanie.experiments.augment import DRAWS, AugmentConfig, Mirrored, augmented, mirrored_split
 from jeanie.experiments.distributed import World
@@ -201,7 +201,7 @@ def test_wrong_input_ends_the_command_with_2_and_writes_nothing(arguments, said,
 @pytest.mark.plain
 def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path):
     place = tmp_path / "run"
-    code = "import typer; from jeanie.cli_train import train; a = typer.Typer(); a.command()(train); a()"
+    code = "import typer; from jeanie.cli.train import train; a = typer.Typer(); a.command()(train); a()"
     base = [sys.executable, "-c", code, "synthetic", "--out", str(place), "--split", "0", *FLAGS]
     options = {
         "cwd": ROOT,

@@ -10,7 +10,7 @@ import pytest
 from movements import joined, moved, performed, seen_from, slower
 from typer.testing import CliRunner
 
-from jeanie.cli_search import app
+from jeanie.cli.search import app
 from jeanie.datasets.archive_writer import write_archive
 from jeanie.datasets.npz import write_npz
 from jeanie.recogniser.folder import arrivals
@@ -104,7 +104,7 @@ def test_watch_tells_events_of_lines(library, show):
 def test_watch_answers_while_lines_still_come(library, show):
     """A program at the other end of a pipe gets each event when it has ended, not when the input does."""
     joints, truth = show
-    command = [sys.executable, "-c", "from jeanie.cli_search import app; app()", "watch", "-"]
+    command = [sys.executable, "-c", "from jeanie.cli.search import app; app()", "watch", "-"]
     with subprocess.Popen(
         [*command, "--library", str(library), "--json", "--unknown"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli_library import ModelFolder
-from jeanie.cli_search import opened
+from jeanie.cli.library import ModelFolder
+from jeanie.cli.search import opened
 from jeanie.datasets import Dataset, read_motion
 from jeanie.errors import ConfigError
 from jeanie.experiments.labelling import LabelConfig, Labelling

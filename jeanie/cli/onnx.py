@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli_library import ModelFolder
+from jeanie.cli.library import ModelFolder
 from jeanie.errors import ConfigError
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.onnx import export_onnx

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli_library import ModelFolder, Place, default_library, named
+from jeanie.cli.library import ModelFolder, Place, default_library, named
 from jeanie.datasets import DATASETS, open_dataset, read_motion
 from jeanie.datasets.archive import is_archive, open_archive
 from jeanie.datasets.dataset import Dataset

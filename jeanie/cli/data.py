@@ -1,4 +1,4 @@
-"""The command ``jeanie``. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input."""
+"""``jeanie prepare`` and ``jeanie info``: data sets as archives, and what a recording holds."""
 
 import json
 from importlib import import_module
@@ -9,17 +9,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from jeanie.cli_evaluate import evaluate
-from jeanie.cli_label import label
-from jeanie.cli_library import app as library_app
-from jeanie.cli_onnx import onnx
-from jeanie.cli_pretrain import pretrain
-from jeanie.cli_protocols import protocols
-from jeanie.cli_search import app as search_app
-from jeanie.cli_setups import setups
-from jeanie.cli_tables import tables
-from jeanie.cli_train import train
-from jeanie.cli_tune import tune
 from jeanie.datasets import open_dataset, read_motion
 from jeanie.datasets.archive import Archive, is_archive, open_archive
 from jeanie.datasets.prepare import prepare as prepare_archive
@@ -27,14 +16,7 @@ from jeanie.errors import ConfigError
 from jeanie.skeleton.motion import Motion
 from jeanie.terminal import AsJson, progress, reported
 
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Few-shot action recognition on skeletons: data, training, evaluation, recognition.",
-)
+__all__ = ["info", "prepare", "terminal_picture"]
 
 _WIDTH, _HEIGHT = 28, 14  # cells of the terminal picture, each 2 x 4 dots
 _DOTS = np.array(
@@ -43,17 +25,6 @@ _DOTS = np.array(
 _POSES = 5  # side by side in a picture file
 
 
-def main() -> None:
-    """Run the command line."""
-    app(prog_name="jeanie")
-
-
-@app.callback()
-def _commands() -> None:
-    """Few-shot action recognition on skeletons: data, training, evaluation, recognition."""
-
-
-@app.command()
 def prepare(
     name: Annotated[str, typer.Argument(help="Data set, such as msraction3d, ntu60, nw-ucla, sbu, cmu.")],
     root: Annotated[str, typer.Argument(help="Folder it was unpacked into; - for its usual place.")],
@@ -72,7 +43,6 @@ def prepare(
         typer.echo(json.dumps(report) if as_json else _told(report))
 
 
-@app.command()
 def info(
     path: Annotated[Path, typer.Argument(help="A recording in any known format, or an archive.")],
     form: Annotated[
@@ -221,10 +191,3 @@ def _draw(motion: Motion, path: Path) -> None:
         figure.savefig(path, dpi=120)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-
-
-for _command in (protocols, setups, train, evaluate, pretrain, label, tables, tune):
-    app.command()(_command)
-app.command("export-onnx")(onnx)
-for _commands_of in (library_app, search_app):
-    app.add_typer(_commands_of)
