@@ -27,7 +27,7 @@ from jeanie.experiments.evaluation import evaluate
 from jeanie.experiments.protocols import protocol
 from jeanie.experiments.provenance import commit, versions
 from jeanie.experiments.recipes import RECIPES
-from jeanie.experiments.report import pooled, unit_means
+from jeanie.experiments.reports.report import pooled, unit_means
 from jeanie.experiments.training import train
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.saving import write_atomically

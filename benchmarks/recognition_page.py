@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from jeanie.experiments.statistics import Estimate, mcnemar, mean_of, paired_share, share_of
+from jeanie.experiments.reports.statistics import Estimate, mcnemar, mean_of, paired_share, share_of
 
 ABLATION = Path(__file__).resolve().parent / "results" / "ablation.md"
 Kept = dict[str, Any]

@@ -23,7 +23,7 @@ import torch
 from jeanie.datasets import Dataset
 from jeanie.experiments.protocols import protocol
 from jeanie.experiments.provenance import commit, versions
-from jeanie.experiments.statistics import Estimate, holm, mcnemar, mean_of, paired_share, share_of
+from jeanie.experiments.reports.statistics import Estimate, holm, mcnemar, mean_of, paired_share, share_of
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
 from jeanie.fewshot.episodes import Episode

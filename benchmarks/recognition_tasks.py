@@ -13,7 +13,7 @@ from jeanie.datasets import Dataset
 from jeanie.experiments.labelling import LabelConfig, Neighbours, propagate
 from jeanie.experiments.predictions import class_distances
 from jeanie.experiments.protocols import protocol
-from jeanie.experiments.splits import with_rivals
+from jeanie.experiments.protocols.splits import with_rivals
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.episodes import Draw, Episode
 from jeanie.skeleton import Motion

@@ -26,12 +26,12 @@ from torch import Tensor
 
 from jeanie.align import instruction_set
 from jeanie.encoders import PRESETS
-from jeanie.experiments.augment import AugmentConfig
-from jeanie.experiments.distributed import World
-from jeanie.experiments.learner import Learner
-from jeanie.experiments.memory import keep_freed_memory
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.learner import Learner
+from jeanie.experiments.learning.memory import keep_freed_memory
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.protocols import protocol
-from jeanie.experiments.settings import TrainConfig
 from jeanie.fewshot.config import ModelConfig, ViewConfig
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.inputs import Store, arrange

@@ -18,13 +18,13 @@ from rich.progress import Progress
 from jeanie import FewShotModel
 from jeanie.cli.evaluate import result_table
 from jeanie.encoders import EncoderConfig
-from jeanie.experiments.comparison import compare
 from jeanie.experiments.evaluation import evaluate
-from jeanie.experiments.examples import examples
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.protocols import protocol
-from jeanie.experiments.report import UNITS
-from jeanie.experiments.report_html import write_html
-from jeanie.experiments.settings import TrainConfig
+from jeanie.experiments.reports.comparison import compare
+from jeanie.experiments.reports.examples import examples
+from jeanie.experiments.reports.html import write_html
+from jeanie.experiments.reports.report import UNITS
 from jeanie.experiments.training import train
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig

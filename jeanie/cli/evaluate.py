@@ -13,17 +13,17 @@ from rich.table import Table
 
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
-from jeanie.experiments.comparison import Paired, compare, markdown
-from jeanie.experiments.distributed import World, joined
 from jeanie.experiments.evaluation import Models
 from jeanie.experiments.evaluation import evaluate as evaluate_models
-from jeanie.experiments.examples import Example, examples
+from jeanie.experiments.learning.distributed import World, joined
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
-from jeanie.experiments.report import UNITS, Report, estimate, pooled
-from jeanie.experiments.report_html import write_html
+from jeanie.experiments.protocols.splits import Split
+from jeanie.experiments.reports.comparison import Paired, compare, markdown
+from jeanie.experiments.reports.examples import Example, examples
+from jeanie.experiments.reports.html import write_html
+from jeanie.experiments.reports.report import UNITS, Report, estimate, pooled
 from jeanie.experiments.runs import Run
-from jeanie.experiments.splits import Split
 from jeanie.fewshot.model import FewShotModel
 from jeanie.fewshot.saving import write_atomically
 from jeanie.terminal import AsJson, progress, reported

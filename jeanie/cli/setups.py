@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.datasets import open_dataset
-from jeanie.experiments.heights import measure_setups, write_setups
+from jeanie.experiments.protocols.heights import measure_setups, write_setups
 from jeanie.terminal import AsJson, progress, reported
 
 __all__ = ["setups"]

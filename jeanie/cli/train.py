@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from jeanie.errors import ConfigError, JeanieError
-from jeanie.experiments.distributed import joined
+from jeanie.experiments.learning.distributed import joined
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.methods import method as method_of
 from jeanie.experiments.protocols import protocol as protocol_of
 from jeanie.experiments.recipes import RECIPES, Recipe
 from jeanie.experiments.runs import Run
-from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.training import Moment, Watcher
 from jeanie.experiments.training import train as train_model
 from jeanie.fewshot.model import FewShotModel

@@ -8,9 +8,9 @@ from jeanie.errors import ConfigError
 from jeanie.experiments.predictions import Predictions, Progress, Rule, predict
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
+from jeanie.experiments.protocols.splits import Split
 from jeanie.experiments.provenance import commit, versions
-from jeanie.experiments.report import Report
-from jeanie.experiments.splits import Split
+from jeanie.experiments.reports.report import Report
 from jeanie.fewshot.config import REFERENCE, ModelConfig
 from jeanie.fewshot.episodes import Episode, in_order
 from jeanie.fewshot.inputs import Store

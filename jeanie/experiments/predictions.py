@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed
 
 from jeanie.errors import ConfigError
-from jeanie.experiments.distributed import World
+from jeanie.experiments.learning.distributed import World
 from jeanie.fewshot.baselines import attention_distances
 from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features

@@ -7,9 +7,9 @@ from typing import Any
 from jeanie.config import Config, leaves
 from jeanie.encoders import PRESETS
 from jeanie.errors import ConfigError
-from jeanie.experiments.augment import AugmentConfig
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.pretraining.training import PRETRAINED, PretrainConfig
-from jeanie.experiments.settings import TrainConfig
 from jeanie.fewshot.config import RAW, AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.fewshot.losses import LossConfig

@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Any
 
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.distributed import World
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.protocols.splits import Split
 from jeanie.experiments.provenance import commit, versions
 from jeanie.experiments.recipes import Recipe
-from jeanie.experiments.splits import Split
 from jeanie.fewshot.model import FewShotModel
 from jeanie.fewshot.saving import write_atomically
 

@@ -16,22 +16,22 @@ import torch
 
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
-from jeanie.experiments.augment import Mirrored, mirrored_split
-from jeanie.experiments.checkpoints import State, read_checkpoint, restore, write_checkpoint
-from jeanie.experiments.distributed import World, joined
-from jeanie.experiments.fusion import Fusion
-from jeanie.experiments.learner import Learner, Step, check_learns
-from jeanie.experiments.memory import keep_freed_memory
+from jeanie.experiments.learning.augment import Mirrored, mirrored_split
+from jeanie.experiments.learning.checkpoints import State, read_checkpoint, restore, write_checkpoint
+from jeanie.experiments.learning.distributed import World, joined
+from jeanie.experiments.learning.fusion import Fusion
+from jeanie.experiments.learning.learner import Learner, Step, check_learns
+from jeanie.experiments.learning.memory import keep_freed_memory
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.predictions import predict
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
+from jeanie.experiments.protocols.splits import Split, with_rivals
 from jeanie.experiments.recipes import Recipe
-from jeanie.experiments.report import estimate
+from jeanie.experiments.reports.report import estimate
+from jeanie.experiments.reports.statistics import Estimate
 from jeanie.experiments.runs import Metrics, Run, opened
 from jeanie.experiments.seeds import seeded
-from jeanie.experiments.settings import TrainConfig
-from jeanie.experiments.splits import Split, with_rivals
-from jeanie.experiments.statistics import Estimate
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.inputs import Store

@@ -14,11 +14,11 @@ from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
 
 from jeanie.errors import ConfigError, DataError, JeanieError
-from jeanie.experiments.augment import AugmentConfig
-from jeanie.experiments.distributed import World, joined
-from jeanie.experiments.learner import Learner
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.distributed import World, joined
+from jeanie.experiments.learning.learner import Learner
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.runs import Run
-from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.training import train
 from jeanie.fewshot.model import FewShotModel
 

@@ -18,10 +18,10 @@ from jeanie.datasets.synthetic import open_synthetic
 from jeanie.errors import ConfigError
 from jeanie.experiments import predictions
 from jeanie.experiments.evaluation import evaluate, method_name
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.predictions import predict
 from jeanie.experiments.protocols import PROTOCOLS
-from jeanie.experiments.settings import TrainConfig
-from jeanie.experiments.splits import Columns, Split
+from jeanie.experiments.protocols.splits import Columns, Split
 from jeanie.experiments.training import train
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.episodes import Episodes, Exemplars

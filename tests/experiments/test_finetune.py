@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from jeanie.cli import app
 from jeanie.errors import ConfigError
-from jeanie.experiments.distributed import World
-from jeanie.experiments.learner import Learner
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.learner import Learner
 from jeanie.experiments.predictions import predict
+from jeanie.experiments.protocols.splits import with_rivals
 from jeanie.experiments.recipes import RECIPES
-from jeanie.experiments.report import estimate
+from jeanie.experiments.reports.report import estimate
 from jeanie.experiments.runs import Run
-from jeanie.experiments.splits import with_rivals
 from jeanie.experiments.training import train
 from jeanie.fewshot.model import FewShotModel
 

@@ -15,8 +15,8 @@ from jeanie.cli import app
 from jeanie.datasets import open_dataset
 from jeanie.datasets.archive_writer import write_archive
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.heights import measure_setups, setup_numbers, write_setups
 from jeanie.experiments.protocols import PROTOCOLS
+from jeanie.experiments.protocols.heights import measure_setups, setup_numbers, write_setups
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.views.position import NTU_SETUPS, read_setups
 

@@ -15,9 +15,9 @@ from jeanie.cli.train import _settings as settings
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError
-from jeanie.experiments.augment import AugmentConfig
-from jeanie.experiments.distributed import World
-from jeanie.experiments.learner import Learner
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.learner import Learner
 from jeanie.experiments.methods import METHODS, method
 from jeanie.experiments.predictions import predict
 from jeanie.experiments.recipes import RECIPES
@@ -339,7 +339,7 @@ def test_an_unknown_method_is_told_the_known_ones():
 
 @pytest.mark.errors
 def test_a_method_whose_library_is_missing_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("jeanie.experiments.methods.find_spec", lambda name: None)
+    monkeypatch.setattr("jeanie.experiments.methods.catalogue.find_spec", lambda name: None)
     assert METHODS["skeleton-dml"].missing == ("metric",)
     assert METHODS["soft-dtw"].missing == ()
     with pytest.raises(ConfigError, match=r"needs the extra metric: pip install 'jeanie\[metric\]'"):

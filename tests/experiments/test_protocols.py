@@ -23,8 +23,8 @@ from jeanie.datasets.archive_writer import write_archive
 from jeanie.datasets.names import Tags, tags_of
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.divisions import combined, drawn
 from jeanie.experiments.protocols import PROTOCOLS, protocol
+from jeanie.experiments.protocols.divisions import combined, drawn
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from jeanie.encoders import EncoderConfig
-from jeanie.experiments.augment import AugmentConfig
 from jeanie.experiments.evaluation import evaluate
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.protocols import PROTOCOLS
-from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.training import train
 from jeanie.fewshot import AlignConfig, FewShotModel, InputConfig, ModelConfig, PrepareConfig, ViewConfig
 from jeanie.fewshot.losses import LossConfig

@@ -15,15 +15,15 @@ from scipy import stats
 
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.errors import ConfigError
-from jeanie.experiments.charts import confusion_chart, dots, histogram
-from jeanie.experiments.comparison import compare, markdown, paired
 from jeanie.experiments.evaluation import evaluate
-from jeanie.experiments.examples import examples
 from jeanie.experiments.predictions import Predictions
 from jeanie.experiments.protocols import PROTOCOLS
-from jeanie.experiments.report import Report, pooled
-from jeanie.experiments.report_html import html, write_html
-from jeanie.experiments.splits import Columns, Split
+from jeanie.experiments.protocols.splits import Columns, Split
+from jeanie.experiments.reports.charts import confusion_chart, dots, histogram
+from jeanie.experiments.reports.comparison import compare, markdown, paired
+from jeanie.experiments.reports.examples import examples
+from jeanie.experiments.reports.html import html, write_html
+from jeanie.experiments.reports.report import Report, pooled
 from jeanie.fewshot.episodes import Episodes
 from jeanie.fewshot.model import FewShotModel
 

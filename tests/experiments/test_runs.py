@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 
 from jeanie.cli.train import train as train_command
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.augment import DRAWS, AugmentConfig, Mirrored, augmented, mirrored_split
-from jeanie.experiments.distributed import World
+from jeanie.experiments.learning.augment import DRAWS, AugmentConfig, Mirrored, augmented, mirrored_split
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.recipes import RECIPES, Recipe
 from jeanie.experiments.runs import Metrics, Run
 from jeanie.experiments.seeds import drawn, seed_of, seeded
-from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.training import train
 from jeanie.fewshot.inputs import Batch
 from jeanie.fewshot.model import FewShotModel
@@ -315,7 +315,7 @@ def test_memory_that_was_freed_is_used_again():
     """
     code = """
 import resource, torch
-from jeanie.experiments.memory import keep_freed_memory
+from jeanie.experiments.learning.memory import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(3):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from jeanie.errors import ConfigError
-from jeanie.experiments.statistics import (
+from jeanie.experiments.reports.statistics import (
     holm,
     incomplete_beta,
     mcnemar,

@@ -12,13 +12,13 @@ from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
 
 from jeanie.errors import ConfigError, DataError, JeanieError
-from jeanie.experiments.augment import AugmentConfig
-from jeanie.experiments.distributed import World
-from jeanie.experiments.learner import Learner
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.learner import Learner
+from jeanie.experiments.learning.settings import TrainConfig, rate_at
 from jeanie.experiments.predictions import predict
-from jeanie.experiments.report import estimate
+from jeanie.experiments.reports.report import estimate
 from jeanie.experiments.runs import Run
-from jeanie.experiments.settings import TrainConfig, rate_at
 from jeanie.experiments.training import train
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.losses import LossConfig

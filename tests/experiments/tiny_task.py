@@ -8,7 +8,7 @@ import torch
 from jeanie.datasets.dataset import Clip, Clips
 from jeanie.datasets.names import Tags
 from jeanie.encoders import EncoderConfig
-from jeanie.experiments.splits import Columns, Split
+from jeanie.experiments.protocols.splits import Columns, Split
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.episodes import Episodes
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields, replace
 import torch
 from tiny_task import dataset, model_config, split
 
-from jeanie.experiments.augment import AugmentConfig
+from jeanie.experiments.learning.augment import AugmentConfig
+from jeanie.experiments.learning.settings import TrainConfig
 from jeanie.experiments.protocols import Protocol, protocol
 from jeanie.experiments.recipes import Recipe
-from jeanie.experiments.settings import TrainConfig
 from jeanie.experiments.tuning import Dimension, Tuning, open_study, tune
 from jeanie.experiments.tuning.work import work
 

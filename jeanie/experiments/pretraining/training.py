@@ -19,7 +19,7 @@ from jeanie.config import Config
 from jeanie.datasets import Dataset
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError, DataError, JeanieError
-from jeanie.experiments.averaging import average
+from jeanie.experiments.learning.averaging import average
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
 from jeanie.experiments.processes import orphaned, together

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from jeanie.experiments.comparison import Paired, paired
-from jeanie.experiments.report import Report, pooled
-from jeanie.experiments.statistics import holm
+from jeanie.experiments.reports.comparison import Paired, paired
+from jeanie.experiments.reports.report import Report, pooled
+from jeanie.experiments.reports.statistics import holm
 from jeanie.experiments.tables.grid import Placed
 from jeanie.experiments.tables.results import Result, read_failure, read_result
 from jeanie.experiments.tables.schema import Preset, Table

@@ -13,8 +13,8 @@ from jeanie.experiments.evaluation import Models, evaluate
 from jeanie.experiments.processes import orphaned
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
-from jeanie.experiments.report import Report
-from jeanie.experiments.splits import Split
+from jeanie.experiments.protocols.splits import Split
+from jeanie.experiments.reports.report import Report
 from jeanie.experiments.tables.grid import Cell
 from jeanie.experiments.tables.results import Failure, write_failure, write_result
 from jeanie.experiments.training import Moment, Watcher, train

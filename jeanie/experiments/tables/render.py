@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from jeanie.experiments.page import html_table, page, section
-from jeanie.experiments.report import UNITS, cell
+from jeanie.experiments.reports.page import html_table, page, section
+from jeanie.experiments.reports.report import UNITS, cell
 from jeanie.experiments.tables.filled import Entry, Filled
 from jeanie.experiments.tables.schema import Column, Preset
 from jeanie.fewshot.saving import write_atomically

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 
 from jeanie.errors import DataError
 from jeanie.experiments.predictions import Predictions
-from jeanie.experiments.report import Report
+from jeanie.experiments.reports.report import Report
 from jeanie.experiments.tables.grid import Cell
 from jeanie.fewshot.saving import write_atomically
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jeanie.errors import ConfigError
-from jeanie.experiments.page import html_table, page, section
 from jeanie.experiments.recipes import RECIPES, Recipe
+from jeanie.experiments.reports.page import html_table, page, section
 from jeanie.experiments.tuning.space import settled
 from jeanie.experiments.tuning.study import Tuning, quiet
 from jeanie.fewshot.saving import write_atomically

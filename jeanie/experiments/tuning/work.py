@@ -13,7 +13,7 @@ from jeanie.errors import ConfigError, JeanieError
 from jeanie.experiments.processes import one_thread, orphaned, together
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
-from jeanie.experiments.splits import Split
+from jeanie.experiments.protocols.splits import Split
 from jeanie.experiments.training import Moment, train
 from jeanie.experiments.tuning.space import settled, suggested
 from jeanie.experiments.tuning.study import Tuning, counted, open_study, quiet, wanted

@@ -11,11 +11,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from jeanie.errors import ConfigError, JeanieError, ShapeError
-from jeanie.experiments.augment import DRAWS, augmented
-from jeanie.experiments.averaging import average
-from jeanie.experiments.distributed import World
+from jeanie.experiments.learning.augment import DRAWS, augmented
+from jeanie.experiments.learning.averaging import average
+from jeanie.experiments.learning.distributed import World
+from jeanie.experiments.learning.settings import TrainConfig, rate_at
 from jeanie.experiments.seeds import drawn, seeded
-from jeanie.experiments.settings import TrainConfig, rate_at
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments import protocol_table as table
-from jeanie.experiments.divisions import combined, drawn, everything, named, same_and_novel
-from jeanie.experiments.rules import Cameras, Rules, Setups, build, class_counts, split_count
-from jeanie.experiments.splits import Split
+from jeanie.experiments.protocols import places as table
+from jeanie.experiments.protocols.divisions import combined, drawn, everything, named, same_and_novel
+from jeanie.experiments.protocols.rules import Cameras, Rules, Setups, build, class_counts, split_count
+from jeanie.experiments.protocols.splits import Split
 from jeanie.fewshot.episodes import Tag
 
 __all__ = ["PROTOCOLS", "Protocol", "Split", "protocol"]

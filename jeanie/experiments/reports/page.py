@@ -37,7 +37,7 @@ _PAGE = """<!doctype html>
 
 def page(title: str, *, eyebrow: str, lead: str, sections: Sequence[str], notes: Sequence[str] = ()) -> str:
     """The page; sections are HTML, everything else is text and shown as it is."""
-    style = resources.files("jeanie.experiments").joinpath("report.css").read_text(encoding="utf-8")
+    style = resources.files("jeanie.experiments.reports").joinpath("report.css").read_text(encoding="utf-8")
     return _PAGE.format(
         title=escape(title),
         eyebrow=escape(eyebrow),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.divisions import Division, Rule, held_out
-from jeanie.experiments.heights import clip_names, setup_numbers
-from jeanie.experiments.splits import Columns, Split
+from jeanie.experiments.protocols.divisions import Division, Rule, held_out
+from jeanie.experiments.protocols.heights import clip_names, setup_numbers
+from jeanie.experiments.protocols.splits import Columns, Split
 from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, in_order
 from jeanie.views.position import read_setups, setups_by_height
 

@@ -2,7 +2,7 @@
 
 from itertools import combinations, permutations
 
-from jeanie.experiments.rules import Cameras
+from jeanie.experiments.protocols.rules import Cameras
 
 __all__ = [
     "GET",

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from jeanie.errors import DataError
-from jeanie.experiments.learner import Learner
+from jeanie.experiments.learning.learner import Learner
 from jeanie.fewshot.saving import write_atomically
 
 __all__ = ["State", "read_checkpoint", "restore", "write_checkpoint"]

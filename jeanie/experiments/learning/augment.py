@@ -12,7 +12,7 @@ from torch import Tensor
 from jeanie.config import Config
 from jeanie.datasets import Dataset
 from jeanie.datasets.dataset import Lazy
-from jeanie.experiments.splits import Columns, Split
+from jeanie.experiments.protocols.splits import Columns, Split
 from jeanie.fewshot.episodes import Tag
 from jeanie.fewshot.inputs import Batch
 from jeanie.skeleton.layout import Layout

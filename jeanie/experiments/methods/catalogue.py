@@ -14,7 +14,7 @@ from pydantic import Field
 
 from jeanie.config import Config
 from jeanie.errors import ConfigError
-from jeanie.experiments.method_table import ROWS
+from jeanie.experiments.methods.rows import ROWS
 from jeanie.experiments.recipes import Recipe
 
 __all__ = ["METHODS", "Method", "method"]

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from jeanie.errors import ConfigError
-from jeanie.experiments.report import Report, Unit, cell, unit_means
-from jeanie.experiments.statistics import Estimate, holm, mcnemar, mean_of, paired_share
+from jeanie.experiments.reports.report import Report, Unit, cell, unit_means
+from jeanie.experiments.reports.statistics import Estimate, holm, mcnemar, mean_of, paired_share
 
 __all__ = ["TESTS", "Paired", "compare", "markdown", "paired"]
 

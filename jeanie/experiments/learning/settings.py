@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from jeanie.config import Config
-from jeanie.experiments.augment import AugmentConfig
+from jeanie.experiments.learning.augment import AugmentConfig
 from jeanie.fewshot.losses import LossConfig
 
 __all__ = ["TrainConfig", "rate_at"]

@@ -12,8 +12,8 @@ from jeanie.align import Alignment
 from jeanie.datasets import Dataset
 from jeanie.experiments.evaluation import Models, model_of
 from jeanie.experiments.predictions import Predictions
-from jeanie.experiments.report import Report
-from jeanie.experiments.splits import Split
+from jeanie.experiments.protocols.splits import Split
+from jeanie.experiments.reports.report import Report
 from jeanie.fewshot.inputs import prepare
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton.motion import Motion

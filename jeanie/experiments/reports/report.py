@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError
 from jeanie.experiments.predictions import Predictions
-from jeanie.experiments.statistics import Estimate, mean_of, share_of
+from jeanie.experiments.reports.statistics import Estimate, mean_of, share_of
 from jeanie.fewshot.episodes import Tag
 
 __all__ = ["UNITS", "Part", "Report", "Unit", "cell", "estimate", "pooled", "unit_means", "unit_of"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from jeanie.experiments.distributed import World
+from jeanie.experiments.learning.distributed import World
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel

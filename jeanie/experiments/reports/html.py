@@ -10,10 +10,10 @@ from pathlib import Path
 from string import Template
 
 from jeanie.errors import ConfigError
-from jeanie.experiments.charts import bars, confusion_chart, dots, histogram
-from jeanie.experiments.comparison import Paired, compare
-from jeanie.experiments.examples import Example
-from jeanie.experiments.report import UNITS, Report, estimate
+from jeanie.experiments.reports.charts import bars, confusion_chart, dots, histogram
+from jeanie.experiments.reports.comparison import Paired, compare
+from jeanie.experiments.reports.examples import Example
+from jeanie.experiments.reports.report import UNITS, Report, estimate
 from jeanie.fewshot.saving import write_atomically
 
 __all__ = ["html", "write_html"]
@@ -75,7 +75,7 @@ def html(reports: Sequence[Report], *, examples: Sequence[Example] = (), title: 
 
 
 def _resource(name: str) -> str:
-    return resources.files("jeanie.experiments").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("jeanie.experiments.reports").joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(heading: str, note: str, body: str, name: str = "") -> str:

@@ -1,0 +1,1 @@
+"""What training is made of: the step, its settings, variety, checkpoints, several processes."""
