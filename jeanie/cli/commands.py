@@ -6,6 +6,7 @@ from jeanie.cli.data import info, prepare
 from jeanie.cli.evaluate import evaluate
 from jeanie.cli.label import label
 from jeanie.cli.library import app as library_app
+from jeanie.cli.methods import methods
 from jeanie.cli.onnx import onnx
 from jeanie.cli.pretrain import pretrain
 from jeanie.cli.protocols import protocols
@@ -35,7 +36,7 @@ def _commands() -> None:
     """Few-shot action recognition on skeletons: data, training, evaluation, recognition."""
 
 
-for _command in (prepare, info, protocols, setups, train, evaluate, pretrain, label, tables, tune):
+for _command in (prepare, info, protocols, methods, setups, train, evaluate, pretrain, label, tables, tune):
     app.command()(_command)
 app.command("export-onnx")(onnx)
 for _commands_of in (library_app, search_app):

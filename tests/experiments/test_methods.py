@@ -3,6 +3,7 @@
 import doctest
 import functools
 import itertools
+import json
 import math
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import torch
 from tiny_task import LAYOUT, dataset, motion_of, split
 from torch.testing import assert_close
+from typer.testing import CliRunner
 
+from jeanie.cli import app
 from jeanie.cli.train import _settings as settings
 from jeanie.datasets.synthetic import open_synthetic
 from jeanie.encoders import EncoderConfig
@@ -358,3 +361,18 @@ def test_the_page_tells_every_method_and_its_examples_hold():
     }
     untold = {name for name in rows - {f"jeanie-shift-{n}" for n in (2, 3)} if f"`{name}`" not in told}
     assert untold == {"jeanie-shift-4", "jeanie-loss-v2"}  # told as `-4` and `-v2`
+
+
+def test_the_command_lists_every_method_and_what_it_lacks(monkeypatch):
+    monkeypatch.setattr("jeanie.experiments.methods.catalogue.find_spec", lambda name: None)
+    shown = CliRunner().invoke(app, ["methods", "--json"])
+    rows = {row["name"]: row for row in json.loads(shown.stdout)["methods"]}
+    assert rows.keys() == METHODS.keys()
+    assert rows["soft-dtw"]["summary"] == METHODS["soft-dtw"].summary
+    assert {name for name, row in rows.items() if row["missing"]} == {"sl-dml", "skeleton-dml"}
+    lines = CliRunner().invoke(app, ["methods", "DML"]).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["sl-dml", "skeleton-dml"]
+    assert all(line.endswith("(pip install 'jeanie[metric]')") for line in lines)
+    none = CliRunner().invoke(app, ["methods", "nothing like it"])
+    assert none.exit_code == 2
+    assert "jeanie methods lists them all" in none.stderr
