@@ -45,7 +45,7 @@ def oracle(x, y, metric, gamma, band=None):
     )
 
 
-def check(query, support, tau, tau_, metric, gamma, band=None):
+def assert_equals_the_recursion(query, support, tau, tau_, metric, gamma, band=None):
     """Value and both gradients of every pair, weighed differently, in the tolerances of METHOD section 6."""
     wide = query.dtype == torch.float64
     q, s = query.clone().requires_grad_(), support.clone().requires_grad_()
@@ -88,20 +88,22 @@ def test_values_and_gradients_equal_the_scalar_recursion(
     numbers = np.random.default_rng(seed)
     tau = numbers.integers(1, rows + 1, pairs).tolist() if lengths else None
     tau_ = numbers.integers(1, columns + 1, pairs).tolist() if lengths else None
-    check(query, support, tau, tau_, metric, gamma)
+    assert_equals_the_recursion(query, support, tau, tau_, metric, gamma)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("metric", METRICS)
 def test_tables_of_several_tiles_equal_the_scalar_recursion(metric, dtype):
     query, support = (features(3, n, 19, seed=n).to(dtype) / 4 for n in (31, 45))
-    check(query, support, [31, 17, 6], [2, 45, 33], metric, 0.1)
+    assert_equals_the_recursion(query, support, [31, 17, 6], [2, 45, 33], metric, 0.1)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("band", [0.2, 0.5])
 def test_a_band_limits_values_and_gradients(metric, band):
-    check(features(20, 12, 5), features(20, 14, 5, seed=1), None, None, metric, 0.1, band)
+    assert_equals_the_recursion(
+        features(20, 12, 5), features(20, 14, 5, seed=1), None, None, metric, 0.1, band
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

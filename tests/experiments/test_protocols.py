@@ -239,7 +239,8 @@ def test_nothing_leaks_on_hand_made_tags(name):
 def test_nothing_leaks_on_real_data(name):
     if not PROTOCOLS[name].available():
         pytest.skip(f"needs the recordings {PROTOCOLS[name].dataset} in $JEANIE_DATA")
-    lint(name, replace(PROTOCOLS[name].open(), read=Unread().__getitem__), episodes=40)
+    splits = lint(name, replace(PROTOCOLS[name].open(), read=Unread().__getitem__), episodes=40)
+    assert len(splits) == PROTOCOLS[name].split_count
 
 
 @pytest.mark.parametrize("name", sorted(TRAINING_FREE))
