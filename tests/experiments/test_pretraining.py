@@ -119,6 +119,22 @@ def test_bones_change_as_much_left_as_right():
     assert float((factor - 1).abs().max()) > 0.1
 
 
+def test_limbs_are_taken_for_each_other_for_a_while():
+    joints = perform(draw(40, seeded()), seeded(), 32)
+    only = Manner(**{**dict.fromkeys(Manner.model_fields, 0.0), "swap": 1.0})
+    seen, true = augment(joints, only, seeded()), augment(joints, only.but(swap=0.0), seeded())
+    for names in (("elbow", "hand"), ("knee", "foot")):
+        left, right = ([CORE.index(f"{side}_{name}") for name in names] for side in ("left", "right"))
+        wrong = (seen[:, :, left] == true[:, :, right]).flatten(2).all(-1)
+        assert torch.equal(wrong, (seen[:, :, right] == true[:, :, left]).flatten(2).all(-1))
+        right_still = (seen[:, :, left + right] == true[:, :, left + right]).flatten(2).all(-1)
+        assert bool((wrong ^ right_still).all())
+        assert bool((wrong.diff(dim=1).sum(1) <= 2).all()), "for one while"
+        assert 1 <= int(wrong.sum(1).min()) < int(wrong.sum(1).max()) <= 2 + 0.4 * 32
+    rest = [at for at, name in enumerate(CORE.joints) if not name.endswith(("elbow", "hand", "knee", "foot"))]
+    assert torch.equal(seen[:, :, rest], true[:, :, rest])
+
+
 def test_windows_of_a_pair_come_from_one_group(windows):
     assert len(windows.members) == 4, "walk, jump, and two clips without words"
     assert words("Walk  Forward (2)") == "walk forward"

@@ -42,6 +42,12 @@ class Manner(Config):
         default=0.4, ge=0, le=1, description="chance that the limbs of one side are guessed"
     )
     guess: float = Field(default=0.1, ge=0, description="of those guesses, slowly changing")
+    swap: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="chance that the arms are taken for each other for a while, and as much for the legs",
+    )
     drop: float = Field(default=0.15, ge=0, le=1, description="chance that joints are missing altogether")
     apart: float = Field(
         default=0.5, ge=0, le=1, description="share of pairs whose two motions miss joints of their own"
@@ -121,7 +127,8 @@ def augment(
         * normal(batch, 1, 1, 1).abs()
         * torch.ones(15, 1).index_fill(0, torch.tensor(_ENDS), 2.0)
     )
-    return _lost(made + unit * shake * normal(batch, frames, 15, 3), manner, generator)
+    made = _lost(made + unit * shake * normal(batch, frames, 15, 3), manner, generator)
+    return _swapped(made, manner, generator) if manner.swap else made
 
 
 def _limb_turns(
@@ -189,6 +196,23 @@ def _lost(
     out = joints.clone()
     out[:, :, list(_ENDS)] = torch.where(within[..., None], a + share[..., None] * (b - a), ends)
     return out
+
+
+def _swapped(
+    joints: Float[Tensor, "batch frame 15 3"], manner: Manner, generator: Generator
+) -> Float[Tensor, "batch frame 15 3"]:
+    """Left and right hands and elbows, or feet and knees, taken for each other for up to two fifths of a clip."""
+    batch, frames = joints.shape[:2]
+    other, time = joints[:, :, list(_CORE.mirror)], torch.arange(frames)
+    for pair in (_LIMBS[:2], _LIMBS[2:]):
+        chosen, start, share = torch.rand(3, batch, 1, generator=generator)
+        first = (start * frames).long()
+        last = first + 2 + (0.4 * share * frames).long()
+        wrong = (chosen < manner.swap) & (time >= first) & (time < last)
+        limbs = torch.zeros(15, dtype=torch.bool)
+        limbs[[joint for limb in pair for joint in limb[1:]]] = True
+        joints = torch.where(wrong[..., None, None] & limbs[:, None], other, joints)
+    return joints
 
 
 def dropped(pairs: int, manner: Manner, generator: Generator) -> Bool[Tensor, "pair 2 15"]:
