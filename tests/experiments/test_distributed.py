@@ -101,6 +101,12 @@ def child(folder):
         except ConfigError as error:
             facts["again"] = str(error)
         (folder / f"facts-{world.rank}.json").write_text(json.dumps(facts))
+    (folder / f"threads-{world.rank}.json").write_text(json.dumps(thread_names()))
+
+
+def thread_names():
+    """The names of this process's threads, of Python or not; none where the system does not tell."""
+    return [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
 
 
 @pytest.fixture(autouse=True)
@@ -191,3 +197,10 @@ def test_a_device_that_is_not_there_is_refused():
         with pytest.raises(ConfigError, match="torch finds no CUDA here; use device='cpu'"), joined("cuda"):
             pass
     assert replace(World(), rank=1).first is False
+
+
+def test_no_thread_outlives_the_group_of_processes(two):
+    """One that does may abort the process at its end."""
+    for rank in range(2):
+        left = json.loads((two / f"threads-{rank}.json").read_text())
+        assert [name for name in left if "gloo" in name] == []

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 
 import torch
 from torch import Tensor, distributed
@@ -113,6 +114,9 @@ def joined(device: str | torch.device | None = None) -> Iterator[World]:
     else:
         if chosen.type == "cuda":
             torch.cuda.set_device(chosen)
+        # the first step of an optimiser loads this; loaded while there is a group, it keeps the group, whose threads
+        # then outlive it, and now and then abort the process when it ends
+        import_module("torch._dynamo")
         distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
         try:
             yield World(distributed.get_rank(), distributed.get_world_size(), chosen)
