@@ -78,6 +78,11 @@ def searched(tuning, count=1, **options):
     return tune(tuning, protocol=tiny_protocol(count), dataset=dataset(), **options)
 
 
+def states(study):
+    """The states of all trials, sorted."""
+    return sorted(one.state.name for one in study.get_trials(deepcopy=False))
+
+
 def search_beside_others(tuning, worker, start, told):
     """A worker that opens the study together with others, begins together with them, and tells its trials' numbers."""
     torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from jeanie.experiments.protocols.rules import Cameras, Rules, Setups, build, cl
 from jeanie.experiments.protocols.splits import Split
 from jeanie.fewshot.episodes import Tag
 
-__all__ = ["PROTOCOLS", "Protocol", "Split", "protocol"]
+__all__ = ["PROTOCOLS", "Protocol", "protocol"]
 
 PAPER = "Wang, Liu, Koniusz: 3D Skeleton-based Few-shot Action Recognition with JEANIE is not so Naive, 2021"
 LIU = "Liu et al.: NTU RGB+D 120, TPAMI 2019"
