@@ -27,7 +27,7 @@ Size = Annotated[int, Field(ge=1)]
 class EncoderConfig(Config):
     """What turns a block into features; the defaults are the paper's for small data sets.
 
-    ``graph`` and everything down to ``dropout`` belong to kind "graph", ``strides``, ``members`` and ``positions`` to
+    ``graph`` and everything down to ``dropout`` belong to kind "graph", those from ``strides`` to ``dense`` to
     kind "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp", ``width`` to those of ``rivals`` (channels
     of the first layer, or an LSTM's numbers); "raw" reads none of them. Dropout acts where the paper puts it, in the
     MLP before the graph, and nowhere else.
@@ -61,6 +61,9 @@ class EncoderConfig(Config):
     positions: float = Field(
         default=0.0, ge=0, description="gain of the joints' positions beside the features of kind temporal"
     )
+    dense: bool = Field(
+        default=False, description="whether kind temporal has an output for every block, whatever its strides"
+    )
     mlp: tuple[Size, ...] = Field(default=(256,), description="hidden sizes of kind mlp")
 
 
@@ -88,8 +91,8 @@ class BlockEncoder(nn.Module):
     """Encodes blocks, each by itself (kind "temporal": with its neighbours); all go through in one call.
 
     ``block`` is the number of frames in a block, ``channels`` the numbers per joint and frame: 3, or 3 for each
-    input stream. ``stride`` counts input blocks per output block. Kind "raw" has no weights and does without a
-    layout: with ``None`` it takes any number of joints.
+    input stream. An output block stands for ``span`` input blocks, the next one begins ``stride`` blocks later. Kind
+    "raw" has no weights and does without a layout: with ``None`` it takes any number of joints.
 
     >>> import torch
     >>> from jeanie.skeleton import LAYOUTS
@@ -117,6 +120,11 @@ class BlockEncoder(nn.Module):
 
     @property
     def stride(self) -> int:
+        """Input blocks from one output block to the next: 1 but for kind "temporal" that is not dense."""
+        return 1 if self.config.dense else self.span
+
+    @property
+    def span(self) -> int:
         """Input blocks that one output block stands for: 1 but for kind "temporal"."""
         return prod(self.config.strides) if self.config.kind == "temporal" else 1
 
@@ -211,6 +219,7 @@ def _net(layout: Layout | None, block: int, channels: int, config: EncoderConfig
             members=config.members,
             positions=config.positions,
             channels=channels,
+            dense=config.dense,
         )
         return nn.Sequential(nn.Flatten(-3), over_time)
     return _GraphEncoder(layout, block * channels, config)

@@ -21,6 +21,10 @@ class TemporalEncoder(nn.Module):
 
     With ``positions`` the first three of every ``channels`` numbers, averaged over the blocks that an output stands
     for, lie beside the features with that gain: what training could forget stays in the distances.
+
+    A ``dense`` encoder has an output for every block: the motion is read once from each of its first ``stride``
+    blocks on, and the outputs take turns. The weights are the same, so that a network may learn with the cheap
+    alignments of few outputs and be used with the finer ones.
     """
 
     def __init__(
@@ -34,9 +38,10 @@ class TemporalEncoder(nn.Module):
         members: int = 1,
         positions: float = 0.0,
         channels: int = 3,
+        dense: bool = False,
     ) -> None:
         super().__init__()
-        self.stride = prod(strides)
+        self.stride, self.dense = prod(strides), dense
         self.positions, self.channels = positions, channels
         self.members = nn.ModuleList(
             _Member(numbers, width, features, strides, dropout) for _ in range(members)
@@ -44,10 +49,22 @@ class TemporalEncoder(nn.Module):
 
     def forward(self, blocks: Float[Tensor, "*batch block number"]) -> Float[Tensor, "*batch less feature"]:
         flat = blocks.flatten(0, -3) if blocks.dim() > 2 else blocks[None]
-        found: Tensor = torch.cat([member(flat) for member in self.members], -1) / len(self.members) ** 0.5
-        if self.positions:
-            found = torch.cat([found, self.positions * self._positions(flat)], -1)
+        found = self._densely(flat) if self.dense and self.stride > 1 else self._read(flat)
         return found.reshape(*blocks.shape[:-2], *found.shape[-2:])
+
+    def _densely(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch block feature"]:
+        """Readings from the first, second, ... block on, the last block held, with their outputs in turns."""
+        count = blocks.shape[1]
+        held = torch.cat([blocks, blocks[:, -1:].expand(-1, self.stride - 1, -1)], 1)
+        later = torch.cat([held[:, at : at + count] for at in range(self.stride)])
+        in_turns: Tensor = self._read(later).unflatten(0, (self.stride, -1)).movedim(0, 2).flatten(1, 2)
+        return in_turns[:, :count]
+
+    def _read(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch less feature"]:
+        found: Tensor = torch.cat([member(blocks) for member in self.members], -1) / len(self.members) ** 0.5
+        if self.positions:
+            found = torch.cat([found, self.positions * self._positions(blocks)], -1)
+        return found
 
     def _positions(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch less position"]:
         own = blocks.unflatten(-1, (-1, self.channels))[..., :3].flatten(-2)

@@ -43,9 +43,9 @@ def block_moments(model: FewShotModel, motion: Motion) -> Float[Tensor, " block"
     frames = len(positions)
     first = starts(frames, inputs.block, stride_of(inputs.block, inputs.stride))
     middle = (first + (inputs.block - 1) / 2).clamp_max(frames - 1)
-    stride = model.encoder.stride
-    rest = -len(middle) % stride
-    joined = torch.cat([middle, middle[-1:].expand(rest)]).unflatten(0, (-1, stride)).mean(1)
+    span = model.encoder.span
+    held = torch.cat([middle, middle[-1:].expand(span - 1)])
+    joined = held.unfold(0, span, model.encoder.stride).mean(1)
     return _read(seen, _read(positions, joined)).float()
 
 

@@ -70,3 +70,24 @@ def test_positions_lie_beside_the_features(blocks):
     assert_close(found[..., :5], without(x))
     groups = [x[:, at : at + 2, 0, :, :3].mean(1).flatten(1) for at in range(0, blocks, 2)]
     assert_close(found[..., 5:], 0.3 * torch.stack(groups, 1))
+
+
+@pytest.mark.parametrize("strides", [(2, 1), (3,), (1, 1), (2, 2)])
+@pytest.mark.parametrize("blocks", [1, 4, 7])
+def test_a_dense_encoder_reads_the_motion_from_every_block_on(strides, blocks):
+    """Output k is what a sparse encoder says of the blocks from k on, as far as its steps from there lead."""
+    torch.manual_seed(0)
+    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=strides, dropout=0.0, positions=0.5)
+    sparse = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain).double()
+    dense = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain.but(dense=True)).double()
+    dense.load_state_dict(sparse.state_dict())
+    x = torch.randn(2, blocks, 1, 15, 3, dtype=torch.float64)
+    span = torch.Size(strides).numel()
+    found = dense(x)
+    assert found.shape == (2, blocks, 5 + 45)
+    assert (sparse.stride, sparse.span, dense.stride, dense.span) == (span, span, 1, span)
+    assert dense.counts(torch.tensor([1, blocks])).tolist() == [1, blocks]
+    for k in range(blocks):
+        phase = k % span
+        later = torch.cat([x[:, phase:], *[x[:, -1:]] * phase], 1)
+        assert_close(found[:, k], sparse(later)[:, k // span])

@@ -266,6 +266,15 @@ def test_moments_of_blocks_lie_where_the_frames_are_that_make_them():
     assert block_moments(halved, wave).tolist() == pytest.approx([2.0 * step for step in range(10)])
 
 
+@pytest.mark.parametrize(("dense", "moments"), [(False, [0.5, 2.5, 4.0]), (True, [0.5, 1.5, 2.5, 3.5, 4.0])])
+def test_a_dense_encoder_has_a_moment_for_every_block(model, dense, moments):
+    """Outputs that stand for two blocks of one frame each; beyond the end the last block counts."""
+    wave = performed("wave")[:5]
+    changed = {"inputs.prepare.frames": 5, "encoder.dense": dense, "encoder.strides": (2, 1)}
+    config = model.config.but(changed)
+    assert block_moments(FewShotModel(config), wave).tolist() == pytest.approx(moments)
+
+
 def test_moments_pass_over_frames_in_which_nobody_is_seen(model):
     wave = performed("wave")[:40]
     valid = wave.valid.clone()
