@@ -24,7 +24,7 @@ from torch import Tensor
 
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.errors import JeanieError
-from jeanie.experiments.pretraining.augment import Manner, augment, retimed
+from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, retimed
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import SHIPPED
 from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread
@@ -37,12 +37,12 @@ UNSEEN = ("msraction3d", "nw-ucla", "sbu")
 WAYS, SHOTS = (1, 2, 3, 5, 10, 20), (1, 2, 3, 5)
 QUERIES = 10  # of enrolled actions, and as many of others, an episode
 EPISODES = 40  # of each number of actions and examples
-STRENGTHS = (0.5, 1.0, 1.5)  # of changes, 1 being those of training
+STRENGTHS = (0.5, 1.0, 1.5)  # of changes
 CHANCES = ("burst", "hidden", "drop")  # settings of a manner that are probabilities
 WINDOW = (30, 150)  # frames of a background motion from CMU
 LONGEST = 600  # frames of a CMU clip that is a query or an example
 TAKES = 20  # clips of an action of the embedded data set
-FROM_CMU, FROM_SYNTHETIC = 128, 64  # motions in the bank
+FROM_CMU, FROM_SYNTHETIC = 90, 46  # motions in the bank
 NAMES = list(Calibration.model_fields)[1:8]
 
 
@@ -84,7 +84,7 @@ def features(model: FewShotModel, motions: Iterable[Motion]) -> Features:
 
 def changed(motion: Motion, strength: float, seed: int) -> Motion:
     """A motion of one person as another body would do it in another manner before another sensor."""
-    usual, generator = Manner(), torch.Generator().manual_seed(seed)
+    usual, generator = HARSH, torch.Generator().manual_seed(seed)
     values = {name: strength * getattr(usual, name) for name in Manner.model_fields}
     manner = Manner(**values | {name: min(1.0, values[name]) for name in CHANCES})
     joints, _ = sampled(motion, 64)

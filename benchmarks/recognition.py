@@ -25,6 +25,7 @@ from recognition_tasks import NEEDS, SECTIONS, Result, fused, opened, there
 
 from jeanie.experiments.evaluation import evaluate
 from jeanie.experiments.protocols import protocol
+from jeanie.experiments.protocols.splits import Split
 from jeanie.experiments.provenance import commit, versions
 from jeanie.experiments.recipes import RECIPES
 from jeanie.experiments.reports.report import pooled, unit_means
@@ -51,8 +52,10 @@ def digest(model: FewShotModel) -> str:
 
 def members(model: FewShotModel) -> Iterator[FewShotModel]:
     """The networks of an ensemble, each by itself: they differ in their seeds."""
-    for number in range(model.config.encoder.members):
-        alone = FewShotModel(model.config.but({"encoder.members": 1}), model.layout)
+    encoder = model.config.encoder
+    for number, own in enumerate(encoder.scales or [encoder.strides] * encoder.members):
+        settings = {"encoder.members": 1, "encoder.strides": own, "encoder.scales": ()}
+        alone = FewShotModel(model.config.but(settings), model.layout)
         mark = f"members.{number}."
         weights = {
             name.replace(mark, "members.0."): tensor
@@ -69,8 +72,7 @@ class Book:
     def __init__(self) -> None:
         self.kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         self.kept.setdefault("models", {})
-        known = self.kept.get("tuned", {})  # what other settings of fine-tuning gave is not kept
-        self.kept["tuned"] = {key: row for key, row in known.items() if row.get("recipe") == tuning()}
+        self.kept.setdefault("tuned", {})
 
     def write(self) -> None:
         RESULTS.parent.mkdir(exist_ok=True)
@@ -103,7 +105,9 @@ class Book:
 
     def tune(self, start: FewShotModel, seeds: int) -> None:
         """Fine-tuning of a model that was measured, on the training classes of two protocols."""
-        kept = self.kept["tuned"].setdefault(digest(start), {"recipe": tuning()})
+        kept = self.kept["tuned"].get(digest(start), {})
+        if kept.get("recipe") != tuning():  # what other settings of fine-tuning gave is not this
+            kept = self.kept["tuned"][digest(start)] = {"recipe": tuning()}
         for task, name in TUNED.items():
             wanted = UCLA_SEEDS if task == "ucla" else seeds
             if kept.get(task, {}).get("seeds", 0) < wanted and there(name):
@@ -137,12 +141,18 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
         )
         runs.append((run, some))
         print(f"fine-tuning {chosen.name}, seed {seed}: {json.dumps(run.summary())}", flush=True)
+
+    def knowing(split: Split) -> FewShotModel:
+        """The start without training, once it knows the training motions."""
+        return start.among([dataset.motions[clip] for clip in split.train], RECIPES["finetune"].train.hubs)
+
     for way in (10, 5) if task == "msr" else (5,):
         tests = chosen.splits(dataset, way=way, validation=VALIDATION[task])
-        for what in ("start", "tuned"):
+        for what in ("start", "known", "tuned"):
+            used = {"start": start, "known": knowing}
             reports = [
                 evaluate(
-                    start if what == "start" else run, chosen, dataset=dataset,
+                    used.get(what, run), chosen, dataset=dataset,
                     splits=[split for split in tests if split.name in {one.name for one in some}],
                 )
                 for run, some in runs

@@ -9,7 +9,7 @@ import typer
 
 from jeanie.datasets import open_dataset
 from jeanie.datasets.cmu import cmu_descriptions
-from jeanie.experiments.pretraining import PretrainConfig, motion_capture
+from jeanie.experiments.pretraining import SHIPPED_RECIPE, PretrainConfig, motion_capture
 from jeanie.experiments.pretraining import pretrain as pretrain_model
 from jeanie.experiments.pretraining.training import Progress
 from jeanie.terminal import AsJson, reported
@@ -27,10 +27,16 @@ def pretrain(
     jobs: Annotated[int, typer.Option(min=1, help="Members trained at once.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train the general encoder. A member that is done is kept: started again, the command goes on."""
+    """Train the general encoder: as the one that ships, or with other settings, members or steps.
+
+    A member that is done is kept: started again, the command goes on.
+    """
 
     with reported(as_json):
-        settings = PretrainConfig() if config is None else PretrainConfig().changed_by(config)
+        changed = config is not None or steps is not None or members is not None
+        settings = PretrainConfig() if changed else SHIPPED_RECIPE
+        if config is not None:
+            settings = settings.changed_by(config)
         given = {"steps": steps, "members": members, "seed": seed}
         settings = settings.but({name: value for name, value in given.items() if value is not None})
         dataset = open_dataset("cmu", root)
@@ -39,9 +45,7 @@ def pretrain(
         pretrain_model(windows, settings, out, jobs=jobs, report=None if as_json else _tell)
         facts = {"model": str(out), "clips": len(windows.length), "config": settings.model_dump(mode="json")}
         typer.echo(
-            json.dumps(facts)
-            if as_json
-            else f"wrote {out}: {settings.members} members, {settings.steps} steps"
+            json.dumps(facts) if as_json else f"wrote {out}: {settings.members + settings.others} members"
         )
 
 

@@ -16,8 +16,9 @@ class TemporalEncoder(nn.Module):
 
     Unlike the paper's network it looks beyond a block: ``strides`` has one residual layer an entry, and their
     product is the number of input blocks that one output stands for. Several ``members`` are an ensemble: their
-    features lie side by side, so that squared distances are the means of the members' own. Every motion of a
-    batch needs as many blocks, as padding would be seen.
+    features lie side by side, so that squared distances are the means of the members' own. ``scales`` gives every
+    member strides of its own, of the same product: with early ones it sees more of the motion around an output.
+    Every motion of a batch needs as many blocks, as padding would be seen.
 
     With ``positions`` the first three of every ``channels`` numbers, averaged over the blocks that an output stands
     for, lie beside the features with that gain: what training could forget stays in the distances.
@@ -39,12 +40,13 @@ class TemporalEncoder(nn.Module):
         positions: float = 0.0,
         channels: int = 3,
         dense: bool = False,
+        scales: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
         self.stride, self.dense = prod(strides), dense
         self.positions, self.channels = positions, channels
         self.members = nn.ModuleList(
-            _Member(numbers, width, features, strides, dropout) for _ in range(members)
+            _Member(numbers, width, features, own, dropout) for own in scales or [strides] * members
         )
 
     def forward(self, blocks: Float[Tensor, "*batch block number"]) -> Float[Tensor, "*batch less feature"]:

@@ -12,10 +12,11 @@ from torch import Tensor, distributed
 from jeanie.errors import ConfigError
 from jeanie.experiments.learning.distributed import World
 from jeanie.fewshot.baselines import attention_distances
+from jeanie.fewshot.classes import classify
 from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
-from jeanie.fewshot.model import FewShotModel, classify
+from jeanie.fewshot.model import FewShotModel
 
 __all__ = [
     "Predictions",

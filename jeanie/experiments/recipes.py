@@ -9,7 +9,7 @@ from jeanie.encoders import PRESETS
 from jeanie.errors import ConfigError
 from jeanie.experiments.learning.augment import AugmentConfig
 from jeanie.experiments.learning.settings import TrainConfig
-from jeanie.experiments.pretraining.training import PRETRAINED, PretrainConfig
+from jeanie.experiments.pretraining.training import SHIPPED_RECIPE, finished
 from jeanie.fewshot.config import RAW, AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.fewshot.losses import LossConfig
@@ -99,15 +99,16 @@ _DEFAULT = Recipe(
 )
 
 # From the weights of a model that is there: small steps, few of them, means of the weights that begin with the
-# start, and the start itself unless validation classes say otherwise.
+# start, supports near to all training motions held back, and the start itself unless validation classes say otherwise.
 _FINETUNE = Recipe(
-    model=PRETRAINED.but({"encoder.positions": PretrainConfig().positions}),
+    model=finished(SHIPPED_RECIPE),
     train=TrainConfig(
         episodes=160,
         rate=3e-4,
         average=0.97,
         margin=0.5,
         rivals=True,
+        hubs=0.5,
         validate_every=40,
         checkpoint_every=80,
         augment=AugmentConfig(yaw=30, tilt=10, scale=0.1, warp=0.3),

@@ -23,7 +23,7 @@ from jeanie.experiments.learning.fusion import Fusion
 from jeanie.experiments.learning.learner import Learner, Step, check_learns
 from jeanie.experiments.learning.memory import keep_freed_memory
 from jeanie.experiments.learning.settings import TrainConfig
-from jeanie.experiments.predictions import predict
+from jeanie.experiments.predictions import evaluating, feature_batches, predict
 from jeanie.experiments.protocols import Protocol
 from jeanie.experiments.protocols import protocol as protocol_of
 from jeanie.experiments.protocols.splits import Split, with_rivals
@@ -33,7 +33,7 @@ from jeanie.experiments.reports.statistics import Estimate
 from jeanie.experiments.runs import Metrics, Run, opened
 from jeanie.experiments.seeds import seeded
 from jeanie.fewshot.config import ModelConfig
-from jeanie.fewshot.episodes import Episode
+from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
@@ -246,10 +246,10 @@ class _Training:
     ) -> None:
         self.run, self.split, self.world, self.stopped, self.tell = run, task.split, world, stopped, tell
         self.config, self.store = run.recipe.train, store
-        self.fusion = None
-        model, own = copy.deepcopy(start), store
+        self.fusion, self.hubs = None, self.config.hubs
+        model, own = start.but(hubs=0.0), store  # what is known of motions would not follow the weights
         if len(start.beside) and self.config.fuse == "after":
-            self.fusion = Fusion(start, store, task.episodes, world)
+            self.fusion = Fusion(model, store, task.episodes, world)
             model, own = self.fusion.branch, self.fusion.branch_store
         self.learner = Learner(model, self.config, task.episodes, own, world)
         self.folder = run.folder(task.split.name)
@@ -260,9 +260,31 @@ class _Training:
             self.validation_classes = (*self.validation_classes, *task.split.train_classes)
 
     def _model(self) -> FewShotModel:
-        """The model as it is to be used, with those beside it."""
+        """The model as it is to be used, with those beside it; with ``hubs`` it knows the training motions."""
         model = self.learner.kept
-        return model if self.fusion is None else self.fusion.joined(model)
+        if self.fusion is not None:
+            model = self.fusion.joined(model)
+        if not self.hubs:
+            return model
+        knowing = model.but(hubs=self.hubs)
+        assert knowing.usual is not None
+        with evaluating(model):
+            clips = torch.tensor(self.split.train)
+            knowing.usual.learn(part for _, part in feature_batches(model, self.store, clips, "support"))
+        return knowing
+
+    def _decide_hubs(self) -> None:
+        """Drop ``hubs`` where the start does better without them, on validation classes among themselves.
+
+        Training classes as rivals would flatter them: it is their motions that are known.
+        """
+        if not self.hubs or not self.choosing:
+            return
+        episodes, classes = self.split.validation, self.split.validation_classes
+        with_hubs = self._validated(self._model(), episodes, classes)
+        self.hubs = 0.0
+        if with_hubs.value >= self._validated(self._model(), episodes, classes).value:
+            self.hubs = self.config.hubs
 
     def run_on(self) -> None:
         """Train until all episodes are done, nothing gets better, or someone stops it."""
@@ -295,6 +317,7 @@ class _Training:
                     )
 
     def _begin(self) -> State:
+        self._decide_hubs()  # by the start, before a checkpoint takes its place
         checkpoint = self.world.told(lambda: read_checkpoint(self.folder / "last"))
         if checkpoint:
             return restore(self.learner, checkpoint)
@@ -304,9 +327,16 @@ class _Training:
         state = self._judged(State(), self._validated(model), model)
         return replace(state, seconds=perf_counter() - began)
 
-    def _validated(self, model: FewShotModel) -> Estimate:
-        """Accuracy on the validation episodes, in percent."""
-        (rows,) = predict(model, self.store, [self.validation], self.validation_classes)
+    def _validated(
+        self,
+        model: FewShotModel,
+        episodes: Sequence[Episode] | None = None,
+        classes: Sequence[Tag] | None = None,
+    ) -> Estimate:
+        """Accuracy in percent, on the validation episodes unless others are given."""
+        (rows,) = predict(
+            model, self.store, [episodes or self.validation], classes or self.validation_classes
+        )
         return estimate(rows)[0]
 
     def _judged(self, state: State, found: Estimate, model: FewShotModel) -> State:

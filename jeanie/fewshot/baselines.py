@@ -21,6 +21,7 @@ __all__ = [
     "attention_distances",
     "pair_squares",
     "prototypes",
+    "reduced",
     "uncertain_cost",
     "uncertain_distances",
 ]
@@ -49,6 +50,13 @@ def prototypes(support: Features, labels: Int[Tensor, " support"], way: int) -> 
         )
     values = torch.einsum("sk,s...->k...", member / shots, support.values)
     return Features(values, counts)
+
+
+def reduced(features: Features, config: AlignConfig) -> Features:
+    """Means over time, views or both, where the method takes them."""
+    if config.method in ("pool", "pool-views"):
+        features = features.over_views()
+    return features.over_time() if config.method in ("pool", "pool-time") else features
 
 
 def attention_distances(

@@ -94,6 +94,11 @@ class ModelConfig(Config):
         default=1.0, ge=0, description="factor of this model's distance where several are added"
     )
     unit: float = Field(default=1.0, gt=0, description="distance that counts as 1 where several are added")
+    hubs: float = Field(
+        default=0.0,
+        ge=0,
+        description="power by which supports that are near to all known motions are held back (`among`); 0: not",
+    )
     beside: "tuple[ModelConfig, ...]" = ()
 
 
@@ -159,6 +164,11 @@ def check_whole(config: ModelConfig) -> None:
         raise ConfigError("views 'euler-simple' are for the query only: set views.sides to 'query'")
     if config.encoder.kind == "temporal" and prepare.frames is None and prepare.body == "recorded":
         raise ConfigError("a temporal encoder needs motions of one length: set inputs.prepare.frames")
+    if config.hubs and (prepare.frames is None or views.sides == "both"):
+        raise ConfigError(
+            "a usual course needs motions of one length and supports as recorded: set inputs.prepare.frames and "
+            "views.sides to 'query', or hubs to 0"
+        )
     if config.align.persons == "matched" and prepare.persons > 2:
         raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
     if config.align.persons == "matched" and config.align.classes == "prototype":

@@ -15,6 +15,7 @@ class Features:
     """Block features of clips; ``beside`` are those of the models whose distances are added.
 
     Where persons are matched, ``second`` holds the other person's, of use for clips that are ``paired``.
+    Distances to a clip as a support are multiplied by its ``factor``.
     """
 
     values: Float[Tensor, "clip block *views feature"]
@@ -22,6 +23,7 @@ class Features:
     beside: "tuple[Features, ...]" = ()
     second: Float[Tensor, "clip block *views feature"] | None = None
     paired: Bool[Tensor, " clip"] | None = None
+    factor: Float[Tensor, " clip"] | None = None
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -33,6 +35,7 @@ class Features:
             tuple(part[index] for part in self.beside),
             None if self.second is None else self.second[index],
             None if self.paired is None else self.paired[index],
+            None if self.factor is None else self.factor[index],
         )
 
     @classmethod
@@ -41,12 +44,14 @@ class Features:
         longest = max(part.values.shape[1] for part in parts)
         second = [part.second for part in parts if part.second is not None]
         paired = [part.paired for part in parts if part.paired is not None]
+        factor = [part.factor for part in parts if part.factor is not None]
         return cls(
             torch.cat([_lengthened(part.values, longest) for part in parts]),
             torch.cat([part.counts for part in parts]),
             tuple(cls.cat(same) for same in zip(*(part.beside for part in parts), strict=True)),
             torch.cat([_lengthened(values, longest) for values in second]) if second else None,
             torch.cat(paired) if paired else None,
+            torch.cat(factor) if factor else None,
         )
 
     @property

@@ -13,29 +13,33 @@ from torch import Tensor, nn
 from jeanie.align import Alignment, distances, trace
 from jeanie.align.cost import base_distance, squared_distances
 from jeanie.encoders import BlockEncoder
-from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.fewshot.baselines import (
     Uncertainty,
     pair_squares,
     prototypes,
+    reduced,
     uncertain_cost,
     uncertain_distances,
 )
-from jeanie.fewshot.config import RAWS, AlignConfig, ModelConfig, check_whole
+from jeanie.fewshot.config import RAWS, ModelConfig, check_whole
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Batch, Store, arrange, named_layout
-from jeanie.fewshot.saving import read_model, write_model
+from jeanie.fewshot.saving import measured, read_model, write_model
+from jeanie.fewshot.usual import Usual
+from jeanie.skeleton.blocks import block_counts, stride_of
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normal import BODY
 from jeanie.views import EulerSimple
 
-__all__ = ["FewShotModel", "classify"]
+__all__ = ["FewShotModel"]
 
 Side = Literal["query", "support"]
 
 _CHUNK = 2**23  # numbers that an encoder is given at once where no gradient is kept
 _MOMENTUM = 0.05
+_KNOWN = 64  # known motions that are encoded at once
 
 SHIPPED = Path(__file__).parent.parent / "models" / "default"
 
@@ -71,6 +75,12 @@ class FewShotModel(nn.Module):
         self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
         if config.align.method == "udtw":
             self.uncertainty = Uncertainty(self.encoder.features)
+        self.usual: Usual | None = None
+        if config.hubs and prepare.frames is not None:
+            blocks = block_counts(
+                torch.tensor(prepare.frames), inputs.block, stride_of(inputs.block, inputs.stride)
+            )
+            self.usual = Usual(int(self.encoder.counts(blocks)), self.encoder.features, config.hubs)
         self.beside = nn.ModuleList(FewShotModel(part, layout) for part in config.beside)
 
     @classmethod
@@ -98,13 +108,27 @@ class FewShotModel(nn.Module):
             missing, unknown = model.load_state_dict(weights, strict=False)
         except RuntimeError as error:
             raise ConfigError(f"these settings make a network that the weights do not fit: {error}") from None
-        learnt = [name for name in missing if not name.endswith("cost_scale")]  # a scale is measured
+        learnt, unknown = ([name for name in names if not measured(name)] for names in (missing, unknown))
         if learnt or unknown:
             raise ConfigError(
                 f"these settings make another network: no weights for {learnt[:3]}, no place for {unknown[:3]}; "
                 "change views, alignment or what is beside it, and train other networks anew"
             )
         return model.train(self.training)
+
+    @torch.no_grad()
+    def among(self, motions: Sequence[Motion], hubs: float = 0.5) -> "FewShotModel":
+        """A copy that knows some motions of the same sensor and holds back supports that are near to all of them.
+
+        Some examples are near to whatever is asked, for the way they were recorded; what is known tells which. Give
+        motions of other actions than those to be told apart. ``trace`` tells distances as they are without this.
+        """
+        model = self.but(hubs=hubs)
+        if model.usual is None:
+            raise ConfigError(f"hubs is a power above 0, got {hubs}")
+        steps = range(0, len(motions), _KNOWN)
+        model.usual.learn(self.features(self.collate(motions[at : at + _KNOWN]), "support") for at in steps)
+        return model
 
     @property
     def dtype(self) -> torch.dtype:
@@ -147,7 +171,11 @@ class FewShotModel(nn.Module):
         beside = tuple(
             part.features(one, side) for part, one in zip(self._parts(), batch.beside, strict=True)
         )
-        return replace(own, beside=beside)
+        return replace(own, beside=beside, factor=self._factor(own))
+
+    def _factor(self, own: Features) -> Tensor | None:
+        """How much distances to clips count, where the usual course is known; a query from many views has none."""
+        return None if self.usual is None or own.values.dim() > 3 else self.usual.factor(own)
 
     def _numbers(self, batch: Batch, viewed: bool) -> int:
         overlap = max(1.0, 1 / self.config.inputs.stride) * len(self.config.inputs.streams)
@@ -171,13 +199,12 @@ class FewShotModel(nn.Module):
     def compare(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
         """Distance of every query to every support; differentiable."""
         config = self.config
-        own = self._matched(query, support) if query.second is not None else self._compare(query, support)
-        if not self.beside and config.weight == config.unit == 1:
-            return own
-        total = own * (config.weight / config.unit)
+        total = self._matched(query, support) if query.second is not None else self._compare(query, support)
+        if self.beside or config.weight != config.unit or config.unit != 1:
+            total = total * (config.weight / config.unit)
         for part, left, right in zip(self._parts(), query.beside, support.beside, strict=True):
             total = total + part.compare(left, right)
-        return total
+        return total if support.factor is None else total * support.factor
 
     def _matched(self, query: Features, support: Features) -> Tensor:
         """Two persons against two: the better of both ways to pair them. One against two: the nearer of the two."""
@@ -207,11 +234,12 @@ class FewShotModel(nn.Module):
             part.prototypes(features, labels, way)
             for part, features in zip(self._parts(), support.beside, strict=True)
         )
-        return replace(prototypes(_reduced(support, self.config.align), labels, way), beside=beside)
+        own = prototypes(reduced(support, self.config.align), labels, way)
+        return replace(own, beside=beside, factor=self._factor(own))
 
     def _compare(self, query: Features, support: Features) -> Tensor:
         config = self.config.align
-        query, support = _reduced(query, config), _reduced(support, config)
+        query, support = reduced(query, config), reduced(support, config)
         if config.metric == "cosine":
             query, support = query.unit(), support.unit()
         if config.method == "pool":
@@ -345,9 +373,13 @@ class FewShotModel(nn.Module):
             return self._uncertain(query.values, support.values)
         return self._base(pair_squares(query.values, support.values))
 
-    def save(self, path: str | Path) -> None:
-        """Write the model into the folder ``path``: weights as safetensors, configuration as JSON."""
-        write_model(Path(path), self.config.model_dump(mode="json"), self.layout, self.state_dict())
+    def save(self, path: str | Path, *, half: bool = False) -> None:
+        """Write the model into the folder ``path``: weights as safetensors, configuration as JSON.
+
+        ``half`` writes weights of 16 bits, to three digits, in half the space; they are read as 32 bits.
+        """
+        described = self.config.model_dump(mode="json")
+        write_model(Path(path), described, self.layout, self.state_dict(), half=half)
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "FewShotModel":
@@ -356,34 +388,10 @@ class FewShotModel(nn.Module):
         config, layout, weights = read_model(Path(path))
         try:
             model = cls(ModelConfig(**config), layout)
-            learnt = {tensor.dtype for name, tensor in weights.items() if not name.endswith("cost_scale")}
+            learnt = {tensor.dtype for name, tensor in weights.items() if not measured(name)}
             if learnt == {torch.float64}:
                 model.double()
             model.load_state_dict(weights)
         except (JeanieError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a model of this version: {error}") from None
         return model.eval()
-
-
-def _reduced(features: Features, config: AlignConfig) -> Features:
-    """Means over time, views or both, where the method takes them."""
-    if config.method in ("pool", "pool-views"):
-        features = features.over_views()
-    return features.over_time() if config.method in ("pool", "pool-time") else features
-
-
-def classify(
-    distances: Float[Tensor, "query support"],
-    support_labels: Int[Tensor, " support"],
-    way: int,
-    rule: Literal["nearest", "mean"] = "nearest",
-) -> Int[Tensor, " query"]:
-    """Class of every query: that of its nearest support, or the smallest mean over a class's supports."""
-    if rule == "nearest":
-        return support_labels.to(distances.device)[distances.argmin(1)]
-    if rule != "mean":
-        raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
-    member = torch.nn.functional.one_hot(support_labels.to(distances.device), way).to(distances.dtype)
-    if bool((member.sum(0) == 0).any()):
-        raise ShapeError(f"every one of the {way} classes needs a support for the rule 'mean'")
-    return (distances @ member / member.sum(0)).argmin(1)

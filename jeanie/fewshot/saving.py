@@ -15,7 +15,7 @@ from torch import Tensor
 from jeanie.errors import DataError, JeanieError
 from jeanie.skeleton.layout import Layout
 
-__all__ = ["read_model", "write_atomically", "write_model"]
+__all__ = ["measured", "read_model", "write_atomically", "write_model"]
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 FORMAT = 1
@@ -37,12 +37,23 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def measured(name: str) -> bool:
+    """Whether a tensor of a model is no weight but was measured: a scale, a usual course."""
+    return name.endswith(("cost_scale", "usual.course", "usual.spread"))
+
+
 def write_model(
-    path: Path, config: Mapping[str, Any], layout: Layout | None, weights: Mapping[str, Tensor]
+    path: Path,
+    config: Mapping[str, Any],
+    layout: Layout | None,
+    weights: Mapping[str, Tensor],
+    *,
+    half: bool = False,
 ) -> None:
-    """Weights first, then the description, which holds their checksum: a half-written pair is noticed."""
+    """Weights first, ``half`` of 16 bits, then the description with their checksum: a half-written pair is noticed."""
     path.mkdir(parents=True, exist_ok=True)
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
+    kept = {name: one.half() if half and not measured(name) else one for name, one in weights.items()}
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in kept.items()})
     described = {
         "format": FORMAT,
         "config": dict(config),

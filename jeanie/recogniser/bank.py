@@ -125,6 +125,8 @@ def _tensors(features: Features, name: str) -> Iterator[tuple[str, Tensor]]:
     if features.second is not None and features.paired is not None:
         yield f"{name}.second", features.second[features.paired].half().contiguous()
         yield f"{name}.paired", features.paired
+    if features.factor is not None:
+        yield f"{name}.factor", features.factor
     for number, part in enumerate(features.beside):
         yield from _tensors(part, f"{name}.beside.{number}")
 
@@ -140,4 +142,6 @@ def _features(tensors: dict[str, Any], name: str, model: FewShotModel) -> Featur
     while f"{name}.beside.{len(beside)}.values" in tensors:
         beside.append(_features(tensors, f"{name}.beside.{len(beside)}", model))
     counts = tensors[f"{name}.counts"].to(model.device, torch.long)
-    return Features(values, counts, tuple(beside), second, paired)
+    factor = tensors.get(f"{name}.factor")
+    factor = None if factor is None else factor.to(values)
+    return Features(values, counts, tuple(beside), second, paired, factor)

@@ -272,6 +272,8 @@ def _flat(features: Features, prefix: str) -> dict[str, Tensor]:
         found[f"{prefix}paired"] = features.paired
         if bool(features.paired.any()):
             found[f"{prefix}second"] = features.second
+    if features.factor is not None:
+        found[f"{prefix}factor"] = features.factor
     for place, part in enumerate(features.beside):
         found |= _flat(part, f"{prefix}beside{place}.")
     return found
@@ -290,4 +292,4 @@ def _read(file: Any, names: set[str], rows: slice, prefix: str) -> Features:
         beside.append(_read(file, names, rows, f"{prefix}beside{len(beside)}."))
     if paired is not None and second is None:
         second = values
-    return Features(values, counts, tuple(beside), second, paired)
+    return Features(values, counts, tuple(beside), second, paired, tensor("factor"))

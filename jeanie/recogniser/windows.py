@@ -139,4 +139,4 @@ def _directions(model: FewShotModel) -> Float[Tensor, "feature direction"] | Non
 def projected(features: Features, basis: Float[Tensor, "feature direction"]) -> Features:
     """Features in a few directions."""
     second = None if features.second is None else features.second @ basis
-    return Features(features.values @ basis, features.counts, (), second, features.paired)
+    return Features(features.values @ basis, features.counts, (), second, features.paired, features.factor)

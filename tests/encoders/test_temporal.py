@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from jeanie.encoders import BlockEncoder, EncoderConfig
 from jeanie.encoders.temporal import TemporalEncoder
+from jeanie.errors import ConfigError
 from jeanie.skeleton import LAYOUTS
 
 
@@ -91,3 +92,31 @@ def test_a_dense_encoder_reads_the_motion_from_every_block_on(strides, blocks):
         phase = k % span
         later = torch.cat([x[:, phase:], *[x[:, -1:]] * phase], 1)
         assert_close(found[:, k], sparse(later)[:, k // span])
+
+
+def test_members_may_have_strides_of_their_own():
+    torch.manual_seed(0)
+    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=(1, 2), dropout=0.0)
+    both = plain.but(members=2, scales=((1, 2), (2, 1)), dense=True)
+    joined = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=both).double()
+    x = torch.randn(2, 7, 1, 15, 3, dtype=torch.float64)
+    found = joined(x)
+    for number, strides in enumerate(both.scales):
+        alone = BlockEncoder(
+            LAYOUTS["core15"], block=1, channels=3, config=plain.but(strides=strides, dense=True)
+        ).double()
+        mark = f"members.{number}."
+        own = {
+            name.replace(mark, "members.0."): one for name, one in joined.state_dict().items() if mark in name
+        }
+        alone.load_state_dict(own)
+        assert_close(found[..., 5 * number : 5 * number + 5] * 2**0.5, alone(x))
+    assert joined.span == 2
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("scales", [((1, 2),), ((1, 2), (2, 2))], ids=["too few", "other outputs"])
+def test_members_need_as_many_outputs(scales):
+    config = EncoderConfig(kind="temporal", strides=(1, 2), members=2, scales=scales)
+    with pytest.raises(ConfigError, match="each of 2 members, with the product of strides 2"):
+        BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=config)

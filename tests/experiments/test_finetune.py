@@ -108,12 +108,50 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
     assert not all(torch.equal(value, stored[f"model.{name}"]) for name, value in kept.items())
 
 
-def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path):
-    whole = trained(tmp_path / "whole", TUNE, start())
+@pytest.mark.parametrize("hubs", [0.0, 0.5])
+def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubs):
+    config, begin = (TUNE.but(hubs=hubs), knowing_start())
+    whole = trained(tmp_path / "whole", config, begin)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "parts", TUNE, start(), progress=interrupt_at(6))
-    assert_same_run(whole, trained(tmp_path / "parts", TUNE, start(), resume=True))
+        trained(tmp_path / "parts", config, begin, progress=interrupt_at(6))
+    assert_same_run(whole, trained(tmp_path / "parts", config, begin, resume=True))
     assert whole.summary()[0]["best_episode"] == Run.load(tmp_path / "parts").summary()[0]["best_episode"]
+
+
+def knowing_start():
+    """A start whose motions have one length, as a usual course needs."""
+    torch.manual_seed(3)
+    return FewShotModel(model_config(dropout=0.0).but({"inputs.prepare.frames": 12}), dataset().layout).eval()
+
+
+def known(model, power, clips):
+    return model.among([dataset()[clip] for clip in clips], power)
+
+
+def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tmp_path):
+    config = TUNE.but(hubs=0.5, rate=1e-2, margin=None)
+    made = trained(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
+    assert made.config.hubs == 0.5
+    again = known(made.but(hubs=0.0), 0.5, split().train)
+    for name in ("usual.course", "usual.spread"):
+        assert_close(made.state_dict()[name], again.state_dict()[name])
+    assert not same(made.but(hubs=0.0), knowing_start())
+
+
+@pytest.mark.parametrize("power", [0.5, 40.0])
+def test_hubs_stay_only_where_the_start_is_no_worse_with_them(tmp_path, power):
+    model = knowing_start()
+    helped = known(model, power, split().train)
+    kept = trained(tmp_path / "run", TUNE.but(hubs=power, margin=1000.0, rivals=True), model).model()
+    assert same(kept.but(hubs=0.0), model)
+    assert kept.config.hubs == (power if validated(helped) >= validated(model) else 0.0)
+
+
+def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
+    model = known(knowing_start(), 0.5, range(40))
+    run = trained(tmp_path / "run", TUNE.but(margin=1000.0), model)
+    assert run.model().config.hubs == 0
+    assert same(run.model(), knowing_start())
 
 
 @pytest.mark.errors
@@ -146,9 +184,7 @@ def test_the_recipe_takes_small_steps_averages_and_guards_its_start():
     assert config.average > 0
     assert config.margin is not None
     assert config.augment.active
-    assert RECIPES["finetune"].model.but({"encoder.members": 3}) == FewShotModel.load().config.but(
-        {"encoder.init": "torch"}
-    )
+    assert RECIPES["finetune"].model == FewShotModel.load().config
 
 
 def command(*arguments):

@@ -76,7 +76,11 @@ def test_a_near_miss_is_another_movement_close_to_its_model():
     gestures = draw(30, seeded())
     close = near_misses(gestures, seeded(1))
     same, missed = perform(gestures, seeded(2), 48), perform(close, seeded(2), 48)
-    assert bool((same - missed).flatten(1).norm(dim=1).gt(0).all())
+    differs = (same - missed).flatten(1).norm(dim=1) > 0
+    one_hand = gestures.active[:, :3].all(1) & ~gestures.active[:, 3:6].any(1)
+    assert one_hand.sum() > 10
+    assert bool(differs[one_hand].all()), "which is neither its own mirror image nor without an upside down"
+    assert differs.float().mean() > 0.8
 
 
 def test_a_mirror_held_twice_changes_nothing():

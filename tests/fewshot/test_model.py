@@ -9,9 +9,10 @@ from torch.testing import assert_close
 import jeanie
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError, DataError, ShapeError
+from jeanie.fewshot.classes import classify
 from jeanie.fewshot.config import RAW, AlignConfig, ModelConfig, ViewConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
-from jeanie.fewshot.model import FewShotModel, classify
+from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton import LAYOUTS, Motion
 
 LAYOUT = LAYOUTS["kinect20"]
@@ -260,6 +261,23 @@ def test_what_was_saved_loads_to_the_same_distances(tmp_path):
     assert again.config == net.config
     assert not again.training
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_half_the_bits_take_half_the_space_and_keep_three_digits(tmp_path):
+    net = model()
+    net.save(tmp_path / "whole")
+    net.save(tmp_path / "half", half=True)
+    whole, half = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half"))
+    saved = sum((weight.element_size() - 2) * weight.numel() for weight in net.parameters())
+    assert abs(whole - half - saved) < 200, "but for the names of the types"
+    again = FewShotModel.load(tmp_path / "half")
+    assert again.dtype == torch.float32
+    for weight, other in zip(again.parameters(), net.parameters(), strict=True):
+        assert_close(weight, other.to(weight), rtol=2**-11, atol=1e-7)
+    again.save(tmp_path / "again", half=True)
+    assert [p.read_bytes() for p in sorted((tmp_path / "again").iterdir())] == [
+        p.read_bytes() for p in sorted((tmp_path / "half").iterdir())
+    ]
 
 
 def test_a_single_frame_is_enough():

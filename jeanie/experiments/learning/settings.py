@@ -56,6 +56,12 @@ class TrainConfig(Config):
         lt=1,
         description="of weights over steps: share of the old mean; 0 keeps the last ones",
     )
+    hubs: float = Field(
+        default=0.0,
+        ge=0,
+        description="power by which supports that are near to all training motions are held back in what is "
+        "validated and kept; 0: not",
+    )
     checkpoint_every: int = Field(default=100, ge=1, description="episodes between two checkpoints")
     fuse: Literal["after", "together"] = Field(
         default="after",

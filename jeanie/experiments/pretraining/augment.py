@@ -13,7 +13,7 @@ from torch.nn import functional
 from jeanie.config import Config
 from jeanie.skeleton.layout import LAYOUTS
 
-__all__ = ["Manner", "augment", "dropped", "mirrored", "retimed"]
+__all__ = ["HARSH", "Manner", "augment", "dropped", "mirrored", "retimed"]
 
 _CORE = LAYOUTS["core15"]
 _PARENTS = _CORE.parents
@@ -29,9 +29,9 @@ class Manner(Config):
     bias: float = Field(
         default=0.03, ge=0, description="of a joint's place, for the whole clip: sensors disagree"
     )
-    limb_rad: float = Field(default=0.2, ge=0, description="of a limb's direction, for the whole clip")
-    slow_rad: float = Field(default=0.1, ge=0, description="of a limb's direction, slowly changing")
-    amplitude: float = Field(default=0.25, ge=0, description="of the size of movements")
+    limb_rad: float = Field(default=0.1, ge=0, description="of a limb's direction, for the whole clip")
+    slow_rad: float = Field(default=0.05, ge=0, description="of a limb's direction, slowly changing")
+    amplitude: float = Field(default=0.15, ge=0, description="of the size of movements")
     warp: float = Field(default=0.35, ge=0, description="of the logarithm of speed")
     crop: float = Field(default=0.12, ge=0, lt=0.5, description="part cut off at either end, at most")
     jitter: float = Field(default=0.012, ge=0, description="of a joint's place, frame by frame")
@@ -52,6 +52,10 @@ class Manner(Config):
     apart: float = Field(
         default=0.5, ge=0, le=1, description="share of pairs whose two motions miss joints of their own"
     )
+
+
+HARSH = Manner(limb_rad=0.2, slow_rad=0.1, amplitude=0.25)
+"""Stronger than what is trained with: validation and the fit of a recogniser's confidence change clips by it."""
 
 
 def _ancestry() -> Float[Tensor, "joint joint"]:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from jeanie.experiments.pretraining.gestures import draw, near_misses, perform
+from jeanie.experiments.pretraining.gestures import KINDS, Kinds, draw, near_misses, perform
 
 __all__ = ["Windows", "gesture_pairs", "words"]
 
@@ -83,11 +83,11 @@ def _two(members: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int
 
 
 def gesture_pairs(
-    count: int, generator: Generator, frames: int = 48, misses: float = 0.5
+    count: int, generator: Generator, frames: int = 48, misses: float = 0.5, kinds: Kinds = KINDS
 ) -> Float[Tensor, "{count} 2 {frames} 15 3"]:
     """Two performances of each of ``count`` random gestures, a share ``misses`` of which almost resembles another."""
     other = int(count * misses / 2)
-    gestures = draw(count, generator)
+    gestures = draw(count, generator, kinds)
     if other:
         close = near_misses(gestures[torch.arange(other)], generator)
         at = torch.arange(count - other, count)

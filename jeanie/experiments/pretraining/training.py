@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -21,6 +22,7 @@ from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.experiments.learning.averaging import average
 from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.gestures import KINDS, Kinds
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
 from jeanie.experiments.processes import orphaned, together
 from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
@@ -32,9 +34,11 @@ from jeanie.skeleton.normal import BODY, normalise, turned, with_path
 
 __all__ = [
     "PRETRAINED",
+    "SHIPPED_RECIPE",
     "PretrainConfig",
     "Progress",
     "batches",
+    "finished",
     "motion_capture",
     "pair_loss",
     "pretrain",
@@ -51,7 +55,9 @@ PRETRAINED = ModelConfig(
         stride=1.0,
     ),
     views=ViewConfig(kind="none"),
-    encoder=EncoderConfig(kind="temporal", width=128, features=64, dropout=0.0, init="torch"),
+    encoder=EncoderConfig(
+        kind="temporal", width=128, features=64, strides=(1, 1, 2), dropout=0.0, init="torch"
+    ),
     align=AlignConfig(metric="sqeuclidean", gamma=0.0, normalise="length", persons="matched"),
 )
 """The model that is pretrained: convolutions along 32 moments of a normal body, aligned by DTW."""
@@ -61,18 +67,26 @@ class PretrainConfig(Config):
     """What is pretrained, how long, and on what."""
 
     model: ModelConfig = PRETRAINED
-    steps: int = Field(default=3000, ge=1, description="steps of the optimiser for each member")
+    steps: int = Field(default=1200, ge=1, description="steps of the optimiser for each member")
     members: int = Field(default=3, ge=1, description="networks side by side, each with a seed of its own")
+    others: int = Field(
+        default=0, ge=0, description="further networks beside them, trained with other settings"
+    )
+    other: dict[str, Any] = Field(default_factory=dict, description="what others change, by dotted names")
     positions: float = Field(
-        default=0.3,
+        default=0.0,
         ge=0,
         description="gain of the joints' positions beside the features of the finished model",
     )
     seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
-    windows: int = Field(default=40, ge=0, description="pairs of motion capture in a batch")
-    gestures: int = Field(default=32, ge=0, description="pairs of procedural gestures in a batch")
+    windows: int = Field(default=80, ge=0, description="pairs of motion capture in a batch")
+    gestures: int = Field(default=64, ge=0, description="pairs of procedural gestures in a batch")
     misses: float = Field(
         default=0.2, ge=0, le=1, description="share of gestures that almost resemble another"
+    )
+    kinds: Kinds = Field(
+        default=KINDS,
+        description="shares of gestures of one hand, both alike, both apart, a foot, the trunk, everything",
     )
     near: float = Field(default=1.0, ge=0, description="distance of two windows of a clip, in their lengths")
     yaw_rad: float = Field(default=0.6, ge=0, description="error of the facing direction, at most")
@@ -93,11 +107,38 @@ class PretrainConfig(Config):
         super().__init__(**values)
         if self.model.inputs.prepare.body != "normal":
             raise ConfigError("pretraining shows normal bodies: set model.inputs.prepare.body to 'normal'")
-        if self.members > 1 and self.model.encoder.kind != "temporal":
+        if self.members + self.others > 1 and self.model.encoder.kind != "temporal":
             raise ConfigError(
-                f"only encoders of kind 'temporal' stand side by side, got {self.members} members of kind "
-                f"{self.model.encoder.kind!r}; set members to 1"
+                f"only encoders of kind 'temporal' stand side by side, got {self.members + self.others} members of "
+                f"kind {self.model.encoder.kind!r}; set members to 1 and others to 0"
             )
+
+    @property
+    def networks(self) -> "list[tuple[PretrainConfig, int]]":
+        """Settings and seed of every network: of the members, then of the others, whose seeds begin anew."""
+        own = self.but(members=1, others=0, other={}, positions=0.0, seed=0)
+        changed = own.but(self.other) if self.others else own
+        counts = ((own, self.members), (changed, self.others))
+        return [(settings, self.seed + turn) for settings, count in counts for turn in range(count)]
+
+
+SHIPPED_RECIPE = PretrainConfig(
+    others=2,
+    other={
+        "model.encoder.strides": (2, 1, 1),
+        "steps": 3000,
+        "windows": 40,
+        "gestures": 32,
+        "kinds": (0.38, 0.13, 0.1, 0.12, 0.13, 0.14),
+        "manner.limb_rad": 0.2,
+        "manner.slow_rad": 0.1,
+        "manner.amplitude": 0.25,
+    },
+)
+"""What the model that ships is made with: three networks that tell gestures well, two that tell postures well.
+
+The others see more of the motion around a moment, and bodies that differ more.
+"""
 
 
 @dataclass(frozen=True)
@@ -133,7 +174,7 @@ def batches(windows: Windows, config: PretrainConfig, generator: Generator) -> I
         if config.windows:
             parts.append(windows.pairs(config.windows, generator, near=config.near))
         if config.gestures:
-            parts.append(gesture_pairs(config.gestures, generator, misses=config.misses))
+            parts.append(gesture_pairs(config.gestures, generator, misses=config.misses, kinds=config.kinds))
         both = torch.cat(parts).flatten(0, 1)
         flip = (torch.rand(count, generator=generator) < 0.5).repeat_interleave(2)
         both = retimed(mirrored(both, flip), config.manner, generator, frames)
@@ -230,7 +271,7 @@ def pretrain(
     jobs: int = 1,
     report: Callable[[Progress], None] | None = None,
 ) -> FewShotModel:
-    """Train all members and save them side by side as one model in the folder ``out``.
+    """Train all members and save them side by side as one model in the folder ``out``, in 16 bits a weight.
 
     A member that is done is kept in ``out/members`` under its seed and settings, with its loss along the way
     (``.jsonl``), so that a stopped run goes on with the next one. With several ``jobs`` members train in processes
@@ -239,48 +280,51 @@ def pretrain(
     """
     out = Path(out)
     (out / "members").mkdir(parents=True, exist_ok=True)
-    seeds = [config.seed + member for member in range(config.members)]
-    open_seeds = [seed for seed in seeds if not _place(out, config, seed).exists()]
-    jobs = min(jobs, len(open_seeds))
+    networks = config.networks
+    waiting = [one for one in networks if not _place(out, *one).exists()]
+    jobs = min(jobs, len(waiting))
     if jobs > 1:
-        shares = [(windows, config, open_seeds[job::jobs], out, report) for job in range(jobs)]
+        shares = [(windows, waiting[job::jobs], out, report) for job in range(jobs)]
         if together(_train_share, shares, watch=lambda: None):
             raise JeanieError(
                 f"members failed, as was said above; those that are done are kept in {out / 'members'}"
             )
     else:
-        for seed in open_seeds:
-            _train_one(windows, config, seed, out, report)
-    model = FewShotModel(_finished(config))
+        for settings, seed in waiting:
+            _train_one(windows, settings, seed, out, report)
+    model = FewShotModel(finished(config))
     weights = model.state_dict()
-    for member, seed in enumerate(seeds):
-        for name, tensor in load(_place(out, config, seed).read_bytes()).items():
+    for member, one in enumerate(networks):
+        for name, tensor in load(_place(out, *one).read_bytes()).items():
             weights[name.replace("members.0.", f"members.{member}.")] = tensor
     model.load_state_dict(weights)
-    model.save(out)
-    return model.eval()
+    model.save(out, half=True)
+    return FewShotModel.load(out)
 
 
-def _finished(config: PretrainConfig) -> ModelConfig:
-    """The model of all members; positions lie beside what they learnt without them."""
+def finished(config: PretrainConfig) -> ModelConfig:
+    """The model of all members as it is used: with an output for every moment, and positions where wanted.
+
+    Members learn without either: half as many outputs cost a quarter of the alignments.
+    """
     if config.model.encoder.kind != "temporal":
         return config.model
-    return config.model.but({"encoder.members": config.members, "encoder.positions": config.positions})
+    used: dict[str, Any] = {"positions": config.positions, "dense": True}
+    used["members"] = config.members + config.others
+    if config.others:
+        used["scales"] = tuple(settings.model.encoder.strides for settings, _ in config.networks)
+    return config.model.but({f"encoder.{name}": value for name, value in used.items()})
 
 
-def _place(out: Path, config: PretrainConfig, seed: int) -> Path:
-    """File of a member: its seed, and a digest of what it was trained with.
-
-    ``but`` checks all values anew, so that 45 and 45.0 are the same settings.
-    """
-    what = json.dumps(config.but(members=1, positions=0.0, seed=0).model_dump(), sort_keys=True)
+def _place(out: Path, settings: PretrainConfig, seed: int) -> Path:
+    """File of a network: its seed, and a digest of what it was trained with."""
+    what = json.dumps(settings.model_dump(), sort_keys=True)
     return out / "members" / f"{seed}-{hashlib.sha256(what.encode()).hexdigest()[:12]}.safetensors"
 
 
 def _train_share(
     windows: Windows,
-    config: PretrainConfig,
-    seeds: list[int],
+    networks: list[tuple[PretrainConfig, int]],
     out: Path,
     report: Callable[[Progress], None] | None,
 ) -> None:
@@ -293,8 +337,8 @@ def _train_share(
         if report:
             report(now)
 
-    for seed in seeds:
-        _train_one(windows, config, seed, out, watched)
+    for settings, seed in networks:
+        _train_one(windows, settings, seed, out, watched)
 
 
 def _train_one(
