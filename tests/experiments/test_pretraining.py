@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import jeanie
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.gestures import draw, near_misses, perform
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs, words
 from jeanie.experiments.pretraining.training import (
@@ -29,7 +29,7 @@ from jeanie.fewshot.inputs import arrange
 from jeanie.skeleton import LAYOUTS
 
 CORE = LAYOUTS["core15"]
-SMALL = PretrainConfig(steps=3, members=2, windows=3, gestures=3)
+SMALL = PretrainConfig(steps=3, members=2, windows=3, gestures=3, positions=0.3)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -198,7 +198,7 @@ def test_a_file_changes_a_part_and_keeps_the_rest():
     assert config.model.encoder.transformer
     assert config.sharpness is None
     assert config.model.inputs.streams == PRETRAINED.inputs.streams
-    assert config.manner == Manner()
+    assert config.manner == HARSH
 
 
 @pytest.mark.errors
@@ -215,6 +215,21 @@ def test_training_repeats_itself_to_the_bit_and_lowers_the_loss(windows):
     seen: list[float] = []
     pretrain_member(windows, SMALL.but(steps=12), 5, lambda now: seen.append(now.loss), every=3)
     assert seen[-1] < seen[0]
+
+
+def test_others_are_trained_with_their_own_settings_and_seeds(windows, tmp_path):
+    changes = {"model.encoder.strides": (2, 1), "steps": 2, "manner.limb_rad": 0.5}
+    config = SMALL.but({"model.encoder.strides": (1, 2), "members": 1, "others": 2, "other": changes})
+    made = pretrain(windows, config, tmp_path)
+    assert made.config.encoder.scales == ((1, 2), (2, 1), (2, 1))
+    assert [seed for _, seed in config.networks] == [1, 1, 2]
+    weights = made.state_dict()
+    for number, (settings, seed) in enumerate(config.networks):
+        assert settings.steps == (3 if number == 0 else 2)
+        alone = pretrain_member(windows, settings, seed).state_dict()
+        for name, tensor in alone.items():
+            found = weights[name.replace("members.0.", f"members.{number}.")]
+            assert_close(found, tensor.half().to(found), rtol=0, atol=0)
 
 
 def test_a_stopped_run_goes_on_with_the_members_it_has(windows, tmp_path):
