@@ -20,7 +20,7 @@ __all__ = ["coarse_basis", "projected", "rungs", "spans", "window_features", "wi
 
 _TOGETHER = 128  # windows encoded at once
 _SEEN = 0.5  # share of a window's frames in which somebody must be seen
-_DIRECTIONS = 24  # of the features, which carry most of what differs between motions
+_DIRECTIONS = 64  # of the features, which carry most of what differs between motions
 # Any orthonormal directions give bounds: a model whose weights have changed since may keep its own.
 _known: WeakKeyDictionary[FewShotModel, Tensor | None] = WeakKeyDictionary()
 _EVERY = 3  # of the generated actions one in three is enough to tell them

@@ -280,7 +280,7 @@ def test_moments_pass_over_frames_in_which_nobody_is_seen(model):
     valid = wave.valid.clone()
     valid[10:20] = False
     moments = block_moments(model, wave.replace(valid=valid))
-    assert len(moments) == 16
+    assert len(moments) == 32
     assert not ((moments > 9.0) & (moments < 20.0)).sum() > 1
     assert moments[-1] > 38
 

@@ -174,7 +174,7 @@ def test_the_shipped_bank_belongs_to_the_shipped_model_and_is_small(model):
     made_with, bank = Bank.read(BANK_FILE, model)
     assert made_with == fingerprint(model), "run benchmarks/openset.py for this model"
     assert len(bank) >= 100
-    assert BANK_FILE.stat().st_size <= 1_700_000
+    assert BANK_FILE.stat().st_size <= 3_000_000
     assert BANK_FILE.parent == CALIBRATION_FILE.parent == SHIPPED
     assert isinstance(bank.support, Features)
 
