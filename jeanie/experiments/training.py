@@ -247,7 +247,8 @@ class _Training:
         self.run, self.split, self.world, self.stopped, self.tell = run, task.split, world, stopped, tell
         self.config, self.store = run.recipe.train, store
         self.fusion, self.hubs = None, self.config.hubs
-        model, own = start.but(hubs=0.0), store  # what is known of motions would not follow the weights
+        # what a start knows of motions would not follow the weights
+        model, own = start.but(hubs=0.0) if start.config.hubs else copy.deepcopy(start), store
         if len(start.beside) and self.config.fuse == "after":
             self.fusion = Fusion(model, store, task.episodes, world)
             model, own = self.fusion.branch, self.fusion.branch_store

@@ -102,7 +102,8 @@ class FewShotModel(nn.Module):
         >>> model.views.shape
         (7, 1)
         """
-        model = type(self)(self.config.but(changes, **named), self.layout).to(self.device, self.dtype)
+        with torch.random.fork_rng(devices=[]):  # the first weights are not kept, nor is what they draw
+            model = type(self)(self.config.but(changes, **named), self.layout).to(self.device, self.dtype)
         weights = self.state_dict()
         try:
             missing, unknown = model.load_state_dict(weights, strict=False)
@@ -200,7 +201,7 @@ class FewShotModel(nn.Module):
         """Distance of every query to every support; differentiable."""
         config = self.config
         total = self._matched(query, support) if query.second is not None else self._compare(query, support)
-        if self.beside or config.weight != config.unit or config.unit != 1:
+        if config.weight != config.unit:
             total = total * (config.weight / config.unit)
         for part, left, right in zip(self._parts(), query.beside, support.beside, strict=True):
             total = total + part.compare(left, right)

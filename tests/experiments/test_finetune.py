@@ -163,7 +163,9 @@ def test_a_start_that_nothing_can_judge_is_refused_before_anything_is_written(tm
 
 def test_a_model_with_other_settings_has_the_same_weights(tmp_path):
     model = start()
+    before = torch.get_rng_state()
     plain = model.but({"views.kind": "none"})
+    assert torch.equal(torch.get_rng_state(), before)
     assert same(model, plain)
     clips = [dataset()[i] for i in (0, 7, 13)]
     batch = model.collate(clips)

@@ -55,7 +55,7 @@ class Manner(Config):
 
 
 HARSH = Manner(limb_rad=0.2, slow_rad=0.1, amplitude=0.25)
-"""Stronger than what is trained with: validation and the fit of a recogniser's confidence change clips by it."""
+"""Bodies that differ more: for networks that tell postures, validation, and the fit of a recogniser's confidence."""
 
 
 def _ancestry() -> Float[Tensor, "joint joint"]:

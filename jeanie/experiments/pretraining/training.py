@@ -21,7 +21,7 @@ from jeanie.datasets import Dataset
 from jeanie.encoders import EncoderConfig
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.experiments.learning.averaging import average
-from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.gestures import KINDS, Kinds
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs
 from jeanie.experiments.processes import orphaned, together
@@ -130,9 +130,7 @@ SHIPPED_RECIPE = PretrainConfig(
         "windows": 40,
         "gestures": 32,
         "kinds": (0.38, 0.13, 0.1, 0.12, 0.13, 0.14),
-        "manner.limb_rad": 0.2,
-        "manner.slow_rad": 0.1,
-        "manner.amplitude": 0.25,
+        "manner": HARSH.model_dump(),
     },
 )
 """What the model that ships is made with: three networks that tell gestures well, two that tell postures well.
