@@ -14,6 +14,7 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from jeanie.datasets import Dataset, open_dataset
 from jeanie.errors import JeanieError
 from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, retimed
 from jeanie.fewshot import Features, FewShotModel
-from jeanie.fewshot.model import SHIPPED
-from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread
+from jeanie.fewshot.model import SHIPPED, Side
+from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread, write_motions
 from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, auroc, evidence, reliability
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.skeleton.normal import sampled
@@ -48,14 +49,19 @@ NAMES = list(Calibration.model_fields)[1:8]
 
 @dataclass(frozen=True)
 class Table:
-    """Clips that are queries and examples: who does what, log distances, and mean and spread of the background."""
+    """Clips that are queries and examples: who does what, log distances, and mean and spread of the background.
+
+    ``apart`` are log distances of examples from each other; ``around_query`` and ``around_support`` tell of the
+    background as seen from a query, and from an example.
+    """
 
     name: str
     labels: np.ndarray
     subjects: np.ndarray
     distances: Tensor
-    mean: Tensor
-    spread: Tensor
+    apart: Tensor
+    around_query: tuple[Tensor, Tensor]
+    around_support: tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -68,17 +74,12 @@ class Answers:
     known: Tensor
 
 
-def features(model: FewShotModel, motions: Iterable[Motion]) -> Features:
+@torch.no_grad()
+def features(model: FewShotModel, motions: Iterable[Motion], side: Side) -> Features:
     """Features of many motions, read and encoded some at a time."""
-    parts, some = [], []
-    with torch.no_grad():
-        for motion in motions:
-            some.append(motion)
-            if len(some) == 64:
-                parts.append(model.features(model.collate(some), "support"))
-                some = []
-        if some:
-            parts.append(model.features(model.collate(some), "support"))
+    motions, parts = iter(motions), []
+    while some := list(islice(motions, 64)):
+        parts.append(model.features(model.collate(some), side))
     return Features.cat(parts)
 
 
@@ -96,18 +97,22 @@ def changed(motion: Motion, strength: float, seed: int) -> Motion:
 def table(
     model: FewShotModel, bank: Bank, data: Dataset, index: Sequence[int], strength: float | None = None
 ) -> Table:
-    """Every distance between some clips of a data set; with a ``strength`` those of one person, changed.
-
-    Without simulated views, a query is encoded as a support.
-    """
+    """Every distance between some clips of a data set; with a ``strength`` those of one person, changed."""
     if strength is not None:
         index = [i for i in index if data[i].persons == 1]
-    shown = (data[i] if strength is None else changed(data[i], strength, seed=i) for i in index)
-    clips = features(model, shown)
+    shown = [data[i] if strength is None else changed(data[i], strength, seed=i) for i in index]
+    query, support = (features(model, shown, side) for side in ("query", "support"))
     labels, subjects = (np.array([str(tags[i]) for i in index]) for tags in (data.labels, data.subjects))
-    mean, deviation = spread(model.compare(clips, bank.support))
     name = data.name if strength is None else f"{data.name} changed by {strength:g}"
-    return Table(name, labels, subjects, log_distance(model.compare(clips, clips)), mean, deviation)
+    return Table(
+        name,
+        labels,
+        subjects,
+        log_distance(model.compare(query, support)),
+        log_distance(model.compare(support, support)),
+        spread(model.compare(query, bank.support)),
+        bank.around_supports(model, support),
+    )
 
 
 def divided(names: Iterable[str], shares: int, rng: np.random.Generator) -> list[list[str]]:
@@ -172,8 +177,8 @@ def answers(found: Table, queries: Tensor, enrolled: np.ndarray, examples: list[
     proof = evidence(
         ordered[:, 0],
         ordered[:, min(1, len(examples) - 1)],
-        (found.mean[row], found.spread[row]),
-        (found.mean[queries], found.spread[queries]),
+        tuple(one[row] for one in found.around_support),
+        tuple(one[queries] for one in found.around_query),
         own[best],
         len(examples),
     )
@@ -186,7 +191,7 @@ def fellows(found: Table, rows: Tensor) -> Tensor:
     """Mean log distance of examples to their nearest fellow, NaN for one alone."""
     if len(rows) < 2:
         return torch.tensor(torch.nan)
-    return found.distances[rows][:, rows].clone().fill_diagonal_(torch.inf).amin(1).mean()
+    return found.apart[rows][:, rows].clone().fill_diagonal_(torch.inf).amin(1).mean()
 
 
 def episodes(
@@ -262,9 +267,8 @@ def main() -> None:
     made, cmu = open_dataset("synthetic"), open_dataset("cmu")
     for_bank, *made_parts = divided(map(str, made.labels), 3, rng)
     cmu_parts = divided((label for label in cmu.labels if label is not None), 2, rng)
-    bank = Bank.of(model, background(rng, for_bank))
-    bank.write(options.model / BANK_FILE.name, model)
-    _, bank = Bank.read(options.model / BANK_FILE.name, model)  # as it will be used, in half precision
+    write_motions(options.model / BANK_FILE.name, background(rng, for_bank))
+    bank = Bank.for_model(model, options.model / BANK_FILE.name)  # as it will be used, in half precision
     print(f"bank: {len(bank)} motions, {(options.model / BANK_FILE.name).stat().st_size} bytes", flush=True)
 
     chosen = [i for part in made_parts for name in part for i in _some(made, name, rng)]

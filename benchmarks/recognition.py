@@ -14,7 +14,7 @@ import argparse
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -29,6 +29,7 @@ from jeanie.experiments.protocols.splits import Split
 from jeanie.experiments.provenance import commit, versions
 from jeanie.experiments.recipes import RECIPES
 from jeanie.experiments.reports.report import pooled, unit_means
+from jeanie.experiments.runs import Run
 from jeanie.experiments.training import train
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.saving import write_atomically
@@ -142,17 +143,23 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
         runs.append((run, some))
         print(f"fine-tuning {chosen.name}, seed {seed}: {json.dumps(run.summary())}", flush=True)
 
-    def knowing(split: Split) -> FewShotModel:
-        """The start without training, once it knows the training motions."""
-        return start.among([dataset.motions[clip] for clip in split.train], RECIPES["finetune"].train.hubs)
+    def suited(run: Run) -> Callable[[Split], FewShotModel]:
+        """The start as a run chose it by halves of the training classes, without any step of training."""
+
+        def of(split: Split) -> FewShotModel:
+            kept = run.model(split.name).config
+            chosen = start.but({"encoder.shares": kept.encoder.shares})
+            known = [dataset.motions[clip] for clip in split.train]
+            return (chosen.among(known, kept.hubs) if kept.hubs else chosen).eval()
+
+        return of
 
     for way in (10, 5) if task == "msr" else (5,):
         tests = chosen.splits(dataset, way=way, validation=VALIDATION[task])
-        for what in ("start", "known", "tuned"):
-            used = {"start": start, "known": knowing}
+        for what in ("start", "chosen", "tuned"):
             reports = [
                 evaluate(
-                    used.get(what, run), chosen, dataset=dataset,
+                    {"start": start, "chosen": suited(run), "tuned": run}[what], chosen, dataset=dataset,
                     splits=[split for split in tests if split.name in {one.name for one in some}],
                 )
                 for run, some in runs
@@ -165,7 +172,12 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
             found[f"{way}-{what}"] = {"over": over, "units": units}
     if task == "msr":
         found |= fused(start)
-    rows = [row | {"seed": seed} for seed, (run, _) in zip(seeds, runs, strict=True) for row in run.summary()]
+    rows = [
+        row | {"seed": seed, "shares": list(used.encoder.shares), "hubs": used.hubs}
+        for seed, (run, _) in zip(seeds, runs, strict=True)
+        for row in run.summary()
+        for used in [run.model(row["split"]).config]
+    ]
     return {"tasks": found, "runs": rows}
 
 

@@ -52,7 +52,7 @@ def pretrain(
 def _tell(progress: Progress) -> None:
     """A line on standard error; members that train at once call it in processes of their own."""
     typer.echo(
-        f"member {progress.seed}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
+        f"network {progress.network}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
         f"partner found {100 * progress.accuracy:.1f} %",
         err=True,
     )

@@ -27,7 +27,7 @@ Size = Annotated[int, Field(ge=1)]
 class EncoderConfig(Config):
     """What turns a block into features; the defaults are the paper's for small data sets.
 
-    ``graph`` and everything down to ``dropout`` belong to kind "graph", those from ``strides`` to ``scales`` to
+    ``graph`` and everything down to ``dropout`` belong to kind "graph", those from ``strides`` to ``shares`` to
     kind "temporal" (with ``width`` and ``dropout``), ``mlp`` to kind "mlp", ``width`` to those of ``rivals`` (channels
     of the first layer, or an LSTM's numbers); "raw" reads none of them. Dropout acts where the paper puts it, in the
     MLP before the graph, and nowhere else.
@@ -66,6 +66,9 @@ class EncoderConfig(Config):
     )
     scales: tuple[tuple[Size, ...], ...] = Field(
         default=(), description="strides of every member of kind temporal, where they are not all the same"
+    )
+    shares: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        default=(), description="of every member of kind temporal in a squared distance; none: all the same"
     )
     mlp: tuple[Size, ...] = Field(default=(256,), description="hidden sizes of kind mlp")
 
@@ -213,7 +216,7 @@ def _net(layout: Layout | None, block: int, channels: int, config: EncoderConfig
     if config.kind in RIVALS:
         return rival(config.kind, len(layout), channels, width=config.width, features=config.features)
     if config.kind == "temporal":
-        _check_scales(config)
+        _check_members(config)
         over_time = TemporalEncoder(
             numbers,
             width=config.width,
@@ -225,18 +228,23 @@ def _net(layout: Layout | None, block: int, channels: int, config: EncoderConfig
             channels=channels,
             dense=config.dense,
             scales=config.scales,
+            shares=config.shares,
         )
         return nn.Sequential(nn.Flatten(-3), over_time)
     return _GraphEncoder(layout, block * channels, config)
 
 
-def _check_scales(config: EncoderConfig) -> None:
-    """Raise where members would not have as many outputs, or there are not as many of them."""
+def _check_members(config: EncoderConfig) -> None:
+    """Raise where members would not have as many outputs, or there are not as many of them, or nobody has a share."""
     spans = {prod(own) for own in (config.strides, *config.scales)}
     if config.scales and (len(config.scales) != config.members or len(spans) > 1):
         raise ConfigError(
             f"scales has strides for each of {config.members} members, with the product of strides "
             f"{prod(config.strides)}, got {config.scales}"
+        )
+    if config.shares and (len(config.shares) != config.members or not sum(config.shares)):
+        raise ConfigError(
+            f"shares has a number for each of {config.members} members, some above 0, got {config.shares}"
         )
 
 

@@ -16,8 +16,9 @@ class TemporalEncoder(nn.Module):
 
     Unlike the paper's network it looks beyond a block: ``strides`` has one residual layer an entry, and their
     product is the number of input blocks that one output stands for. Several ``members`` are an ensemble: their
-    features lie side by side, so that squared distances are the means of the members' own. ``scales`` gives every
-    member strides of its own, of the same product: with early ones it sees more of the motion around an output.
+    features lie side by side, so that squared distances are the means of the members' own, or with ``shares`` (of
+    their sum) weighted means; a member without a share is not asked. ``scales`` gives every member strides of its
+    own, of the same product: with early ones it sees more of the motion around an output.
     Every motion of a batch needs as many blocks, as padding would be seen.
 
     With ``positions`` the first three of every ``channels`` numbers, averaged over the blocks that an output stands
@@ -41,6 +42,7 @@ class TemporalEncoder(nn.Module):
         channels: int = 3,
         dense: bool = False,
         scales: Sequence[Sequence[int]] = (),
+        shares: Sequence[float] = (),
     ) -> None:
         super().__init__()
         self.stride, self.dense = prod(strides), dense
@@ -48,6 +50,8 @@ class TemporalEncoder(nn.Module):
         self.members = nn.ModuleList(
             _Member(numbers, width, features, own, dropout) for own in scales or [strides] * members
         )
+        shares = shares or [1.0] * len(self.members)
+        self.gains = [(share / sum(shares)) ** 0.5 for share in shares]
 
     def forward(self, blocks: Float[Tensor, "*batch block number"]) -> Float[Tensor, "*batch less feature"]:
         flat = blocks.flatten(0, -3) if blocks.dim() > 2 else blocks[None]
@@ -63,7 +67,11 @@ class TemporalEncoder(nn.Module):
         return in_turns[:, :count]
 
     def _read(self, blocks: Float[Tensor, "batch block number"]) -> Float[Tensor, "batch less feature"]:
-        found: Tensor = torch.cat([member(blocks) for member in self.members], -1) / len(self.members) ** 0.5
+        told = [
+            gain * one(blocks) if gain else None for one, gain in zip(self.members, self.gains, strict=True)
+        ]
+        silent = torch.zeros_like(next(one for one in told if one is not None))
+        found = torch.cat([silent if one is None else one for one in told], -1)
         if self.positions:
             found = torch.cat([found, self.positions * self._positions(blocks)], -1)
         return found

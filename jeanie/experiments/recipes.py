@@ -99,7 +99,8 @@ _DEFAULT = Recipe(
 )
 
 # From the weights of a model that is there: small steps, few of them, means of the weights that begin with the
-# start, supports near to all training motions held back, and the start itself unless validation classes say otherwise.
+# start, the kinds of networks that suit the training classes, supports near to all training motions held back, and
+# the start itself unless validation classes say otherwise.
 _FINETUNE = Recipe(
     model=finished(SHIPPED_RECIPE),
     train=TrainConfig(
@@ -109,6 +110,7 @@ _FINETUNE = Recipe(
         margin=0.5,
         rivals=True,
         hubs=0.5,
+        kinds=True,
         validate_every=40,
         checkpoint_every=80,
         augment=AugmentConfig(yaw=30, tilt=10, scale=0.1, warp=0.3),

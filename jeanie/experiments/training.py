@@ -18,6 +18,7 @@ from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
 from jeanie.experiments.learning.augment import Mirrored, mirrored_split
 from jeanie.experiments.learning.checkpoints import State, read_checkpoint, restore, write_checkpoint
+from jeanie.experiments.learning.choosing import choose, kinds
 from jeanie.experiments.learning.distributed import World, joined
 from jeanie.experiments.learning.fusion import Fusion
 from jeanie.experiments.learning.learner import Learner, Step, check_learns
@@ -91,7 +92,7 @@ def train(
         _check_guarded(splits, config)
         start = check_learns(_start(model, dataset, config, world))
         pool: Dataset = Mirrored(dataset) if config.mirror else dataset
-        tasks = [_Task(one, _episodes(one, pool, config)) for one in splits]
+        tasks = [_Task(one, _episodes(one, pool, config), *_known(one, dataset)) for one in splits]
         run = opened(
             Path(out),
             protocol=chosen.name,
@@ -114,6 +115,16 @@ def train(
 class _Task:
     split: Split
     episodes: Sequence[Episode]
+    clips: Sequence[int]
+    labels: Sequence[Tag | None]
+
+
+def _known(split: Split, dataset: Dataset) -> tuple[list[int], list[Tag | None]]:
+    """Clips of all classes that are not tested, those of validation included, and their labels."""
+    held = {int(clip) for one in split.validation for clip in torch.cat([one.support, one.query])}
+    clips = sorted(held.union(split.train))
+    labels = dataset.labels
+    return clips, [labels[clip] for clip in clips]
 
 
 def _device_of(model: FewShotModel | ModelConfig, device: str | None) -> str | None:
@@ -246,9 +257,12 @@ class _Training:
     ) -> None:
         self.run, self.split, self.world, self.stopped, self.tell = run, task.split, world, stopped, tell
         self.config, self.store = run.recipe.train, store
-        self.fusion, self.hubs = None, self.config.hubs
+        self.fusion = None
+        shares, self.hubs = self._chosen(start, task)
         # what a start knows of motions would not follow the weights
-        model, own = start.but(hubs=0.0) if start.config.hubs else copy.deepcopy(start), store
+        changes = shares != start.config.encoder.shares or start.config.hubs
+        model = start.but({"encoder.shares": shares}, hubs=0.0) if changes else copy.deepcopy(start)
+        own = store
         if len(start.beside) and self.config.fuse == "after":
             self.fusion = Fusion(model, store, task.episodes, world)
             model, own = self.fusion.branch, self.fusion.branch_store
@@ -259,6 +273,19 @@ class _Training:
         if self.choosing and self.config.rivals:
             self.validation = with_rivals(task.split)
             self.validation_classes = (*self.validation_classes, *task.split.train_classes)
+
+    def _chosen(self, start: FewShotModel, task: _Task) -> tuple[tuple[float, ...], float]:
+        """Shares of the start's networks and the power of hubs: with a margin those that training classes choose."""
+        own, config = start.config.encoder.shares, self.config
+        if config.margin is None:
+            return own, config.hubs
+        shares = kinds(start) if config.kinds else [own]
+        hubs = sorted({0.0, config.hubs})
+        found = choose(
+            start, self.store, task.clips, task.labels,
+            shares=shares, hubs=hubs, lead=config.margin, seed=config.seed,
+        )  # fmt: skip
+        return (own, 0.0) if found is None else (found.shares, found.hubs)
 
     def _model(self) -> FewShotModel:
         """The model as it is to be used, with those beside it; with ``hubs`` it knows the training motions."""
@@ -273,19 +300,6 @@ class _Training:
             clips = torch.tensor(self.split.train)
             knowing.usual.learn(part for _, part in feature_batches(model, self.store, clips, "support"))
         return knowing
-
-    def _decide_hubs(self) -> None:
-        """Drop ``hubs`` where the start does better without them, on validation classes among themselves.
-
-        Training classes as rivals would flatter them: it is their motions that are known.
-        """
-        if not self.hubs or not self.choosing:
-            return
-        episodes, classes = self.split.validation, self.split.validation_classes
-        with_hubs = self._validated(self._model(), episodes, classes)
-        self.hubs = 0.0
-        if with_hubs.value >= self._validated(self._model(), episodes, classes).value:
-            self.hubs = self.config.hubs
 
     def run_on(self) -> None:
         """Train until all episodes are done, nothing gets better, or someone stops it."""
@@ -318,7 +332,6 @@ class _Training:
                     )
 
     def _begin(self) -> State:
-        self._decide_hubs()  # by the start, before a checkpoint takes its place
         checkpoint = self.world.told(lambda: read_checkpoint(self.folder / "last"))
         if checkpoint:
             return restore(self.learner, checkpoint)
@@ -328,16 +341,9 @@ class _Training:
         state = self._judged(State(), self._validated(model), model)
         return replace(state, seconds=perf_counter() - began)
 
-    def _validated(
-        self,
-        model: FewShotModel,
-        episodes: Sequence[Episode] | None = None,
-        classes: Sequence[Tag] | None = None,
-    ) -> Estimate:
-        """Accuracy in percent, on the validation episodes unless others are given."""
-        (rows,) = predict(
-            model, self.store, [episodes or self.validation], classes or self.validation_classes
-        )
+    def _validated(self, model: FewShotModel) -> Estimate:
+        """Accuracy in percent on the validation episodes."""
+        (rows,) = predict(model, self.store, [self.validation], self.validation_classes)
         return estimate(rows)[0]
 
     def _judged(self, state: State, found: Estimate, model: FewShotModel) -> State:

@@ -99,6 +99,12 @@ class ModelConfig(Config):
         ge=0,
         description="power by which supports that are near to all known motions are held back (`among`); 0: not",
     )
+    reflection: float | None = Field(
+        default=None,
+        ge=1,
+        description="factor at which a query's distance in a mirror counts, where it is less: people use either hand; "
+        "none: never",
+    )
     beside: "tuple[ModelConfig, ...]" = ()
 
 
@@ -129,6 +135,7 @@ _FINE = RAW.but(
 )
 REFERENCE = _FINE.but(
     unit=1.8,
+    reflection=1.2,
     beside=(
         _FINE.but({"inputs.streams": ("velocity",), "inputs.gains": (), "weight": 0.2, "unit": 0.021}),
         _FINE.but(
@@ -147,8 +154,8 @@ REFERENCE = _FINE.but(
 
 A normal body (so size, place and facing are gone, two persons face and are matched with each other); positions with
 deviations from the mean pose, and velocities, moment by moment, and positions over quarters of the clip; every
-distance in units of its median on motion capture and gestures. Gains and weights were chosen on held-out subjects of
-CMU, on procedural gestures and on the embedded data set.
+distance in units of its median on motion capture and gestures; a mirror. Gains, weights and factor were chosen on
+held-out subjects of CMU, on procedural gestures and on the embedded data set.
 """
 
 RAWS: Mapping[str, ModelConfig] = MappingProxyType({"dtw": RAW, "reference": REFERENCE})

@@ -15,7 +15,7 @@ class Features:
     """Block features of clips; ``beside`` are those of the models whose distances are added.
 
     Where persons are matched, ``second`` holds the other person's, of use for clips that are ``paired``.
-    Distances to a clip as a support are multiplied by its ``factor``.
+    Distances to a clip as a support are multiplied by its ``factor``. ``reflected`` are the same clips in a mirror.
     """
 
     values: Float[Tensor, "clip block *views feature"]
@@ -24,6 +24,7 @@ class Features:
     second: Float[Tensor, "clip block *views feature"] | None = None
     paired: Bool[Tensor, " clip"] | None = None
     factor: Float[Tensor, " clip"] | None = None
+    reflected: "Features | None" = None
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -36,6 +37,7 @@ class Features:
             None if self.second is None else self.second[index],
             None if self.paired is None else self.paired[index],
             None if self.factor is None else self.factor[index],
+            None if self.reflected is None else self.reflected[index],
         )
 
     @classmethod
@@ -45,6 +47,7 @@ class Features:
         second = [part.second for part in parts if part.second is not None]
         paired = [part.paired for part in parts if part.paired is not None]
         factor = [part.factor for part in parts if part.factor is not None]
+        reflected = [part.reflected for part in parts if part.reflected is not None]
         return cls(
             torch.cat([_lengthened(part.values, longest) for part in parts]),
             torch.cat([part.counts for part in parts]),
@@ -52,6 +55,7 @@ class Features:
             torch.cat([_lengthened(values, longest) for values in second]) if second else None,
             torch.cat(paired) if paired else None,
             torch.cat(factor) if factor else None,
+            cls.cat(reflected) if reflected else None,
         )
 
     @property

@@ -136,6 +136,13 @@ class Batch:
         beside = tuple(batch[index] for batch in self.beside)
         return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, beside)
 
+    def reflected(self) -> "Batch":
+        """The batch in a mirror: left and right joints swapped, x negated."""
+        swap = list(self.layout.mirror)
+        joints = self.joints[..., swap, :] * self.joints.new_tensor([-1.0, 1.0, 1.0])
+        beside = tuple(batch.reflected() for batch in self.beside)
+        return replace(self, joints=joints, valid=self.valid[..., swap], beside=beside)
+
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
         """The batch on another device, its joints in another dtype."""
         return replace(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from jeanie.fewshot.baselines import (
 from jeanie.fewshot.config import RAWS, ModelConfig, check_whole
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Batch, Store, arrange, named_layout
+from jeanie.fewshot.persons import matched, pairing
 from jeanie.fewshot.saving import measured, read_model, write_model
 from jeanie.fewshot.usual import Usual
 from jeanie.skeleton.blocks import block_counts, stride_of
@@ -93,7 +93,7 @@ class FewShotModel(nn.Module):
             if config not in RAWS:
                 raise ConfigError(f"no raw model {config!r}; the known ones are {', '.join(RAWS)}")
             config = RAWS[config]
-        return cls(config)
+        return cls(config).eval()
 
     def but(self, changes: Mapping[str, Any] | None = None, /, **named: Any) -> "FewShotModel":
         """A copy with other settings, such as views or a model beside it, and the same weights.
@@ -161,16 +161,23 @@ class FewShotModel(nn.Module):
     def features(self, batch: Batch, side: Side = "query") -> Features:
         """Block features of every clip, for a query from every simulated view.
 
-        Several persons are encoded one by one and averaged. Without gradients, clips go through in chunks.
+        Several persons are encoded one by one and averaged. Without gradients, clips go through in chunks. With
+        ``reflection`` a query is encoded once more in a mirror, but not in training, which is to tell both apart.
         """
         batch = batch.to(self.device, self.dtype)
+        found = self._features(batch, side)
+        if side == "support" or self.config.reflection is None or self.training:
+            return found
+        return replace(found, reflected=self._features(batch.reflected(), side))
+
+    def _features(self, batch: Batch, side: Side) -> Features:
         seen = side == "query" or self.config.views.sides == "both"
         views = self.views if seen else None
         whole = torch.is_grad_enabled() and any(weight.requires_grad for weight in self.parameters())
         step = len(batch) if whole else max(1, _CHUNK // self._numbers(batch, views is not None))
         own = Features.cat([self._encode(batch[i : i + step], views) for i in range(0, len(batch), step)])
         beside = tuple(
-            part.features(one, side) for part, one in zip(self._parts(), batch.beside, strict=True)
+            part._features(one, side) for part, one in zip(self._parts(), batch.beside, strict=True)
         )
         return replace(own, beside=beside, factor=self._factor(own))
 
@@ -198,36 +205,25 @@ class FewShotModel(nn.Module):
         return Features(torch.einsum("np,np...->n...", share, encoded).movedim(-2, 1), counts)
 
     def compare(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
-        """Distance of every query to every support; differentiable."""
+        """Distance of every query to every support; differentiable.
+
+        Of a query that is there in a mirror as well: min(d, reflection * d of the mirror image).
+        """
+        found = self._added(query, support)
+        if query.reflected is None or self.config.reflection is None:
+            return found
+        return torch.minimum(found, self.config.reflection * self._added(query.reflected, support))
+
+    def _added(self, query: Features, support: Features) -> Tensor:
+        """Distances of this model and of those beside it."""
         config = self.config
-        total = self._matched(query, support) if query.second is not None else self._compare(query, support)
+        paired = query.second is not None
+        total = matched(query, support, self._compare) if paired else self._compare(query, support)
         if config.weight != config.unit:
             total = total * (config.weight / config.unit)
         for part, left, right in zip(self._parts(), query.beside, support.beside, strict=True):
-            total = total + part.compare(left, right)
+            total = total + part._added(left, right)
         return total if support.factor is None else total * support.factor
-
-    def _matched(self, query: Features, support: Features) -> Tensor:
-        """Two persons against two: the better of both ways to pair them. One against two: the nearer of the two."""
-        assert query.paired is not None
-        assert support.paired is not None
-        (q0, q1), (s0, s1) = query.persons, support.persons
-        rows, columns = query.paired.nonzero()[:, 0], support.paired.nonzero()[:, 0]
-        table = self._compare(q0, s0)
-        if not len(rows) and not len(columns):
-            return table
-        best = table
-        if len(rows):
-            best = best.index_copy(0, rows, torch.minimum(best[rows], self._compare(q1[rows], s0)))
-        if len(columns):
-            other = torch.minimum(best[:, columns], self._compare(q0, s1[columns]))
-            best = best.index_copy(1, columns, other)
-        if len(rows) and len(columns):
-            straight = table[rows][:, columns] + self._compare(q1[rows], s1[columns])
-            crossed = self._compare(q0[rows], s1[columns]) + self._compare(q1[rows], s0[columns])
-            both = best[rows].index_copy(1, columns, torch.minimum(straight, crossed) / 2)
-            best = best.index_copy(0, rows, both)
-        return best
 
     def prototypes(self, support: Features, labels: Int[Tensor, " support"], way: int) -> Features:
         """One support a class that stands for all of its class: their mean features, also of models beside."""
@@ -326,13 +322,14 @@ class FewShotModel(nn.Module):
         """How two motions were aligned: the best path through time and views, its cost a step, the plan.
 
         Of matched persons it is one path for all who meet, through the mean of their costs: in ``distances`` each
-        has a path of its own, whose costs are no higher. Of "euler-simple" views it is the path through the better
+        has a path of its own, whose costs are no higher. Where the query's mirror image ``reflects`` the support, the
+        path is that of the image. Of "euler-simple" views it is the path through the better
         row; its view counts within that row.
         A method that takes means aligns nothing; its path is that of free viewpoint matching on the same features.
         """
-        left = self.features(self.collate([query]), "query")
-        right = self.features(self.collate([support]), "support")
-        met = [(left.person(q), right.person(s)) for q, s in self._pairing(left, right)]
+        left, right, _ = self._nearer(query, support)
+        who = pairing(left, right, self._compare)
+        met = [(left.person(q), right.person(s)) for q, s in who]
         if not isinstance(self.views, EulerSimple):
             return self._trace(met)
         rows = (self.views.azimuth_rows, self.views.altitude_rows)
@@ -345,20 +342,22 @@ class FewShotModel(nn.Module):
 
         Where the mean over persons is compared, it is all of them, told as (0, 0).
         """
-        left = self.features(self.collate([query]), "query")
-        return self._pairing(left, self.features(self.collate([support]), "support"))
+        left, right, _ = self._nearer(query, support)
+        return pairing(left, right, self._compare)
 
-    def _pairing(self, query: Features, support: Features) -> tuple[tuple[int, int], ...]:
-        """The same of one clip's features and another's; see ``_matched``."""
-        ours, theirs = (
-            range(2 if side.paired is not None and side.paired[0] else 1) for side in (query, support)
-        )
-        pairs = list(product(ours, theirs))
-        if len(pairs) == 1:
-            return ((0, 0),)
-        apart = {(q, s): float(self._compare(query.person(q), support.person(s))) for q, s in pairs}
-        ways = [((0, 0), (1, 1)), ((0, 1), (1, 0))] if len(pairs) == 4 else [(pair,) for pair in pairs]
-        return min(ways, key=lambda way: sum(apart[pair] for pair in way))
+    @torch.no_grad()
+    def reflects(self, query: Motion, support: Motion) -> bool:
+        """Whether it is the query's mirror image that ``distances`` finds nearer."""
+        return self._nearer(query, support)[2]
+
+    def _nearer(self, query: Motion, support: Motion) -> tuple[Features, Features, bool]:
+        """Features of a query, or of its mirror image where that is what counts, of a support, and which it is."""
+        left = self.features(self.collate([query]), "query")
+        right = self.features(self.collate([support]), "support")
+        plain, image = replace(left, reflected=None), left.reflected
+        if image is None or bool(self.compare(left, right) >= self.compare(plain, right)):
+            return plain, right, False
+        return image, right, True
 
     def _trace(self, met: Sequence[tuple[Features, Features]]) -> Alignment:
         config = self.config.align

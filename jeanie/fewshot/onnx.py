@@ -29,6 +29,7 @@ __all__ = ["export_onnx", "read_description"]
 METADATA = "jeanie"
 FORMAT = 1
 _OPSET = 18
+_KEPT = ("inputs", "views", "encoder", "align", "weight", "unit", "reflection")  # of the configuration
 _CLIPS, _BLOCKS = 3, 5  # of the example that is traced; both are free in the graph
 _NEEDED = ("onnx", "onnxscript")
 
@@ -140,7 +141,7 @@ def _described(model: FewShotModel, number: int) -> dict[str, Any]:
         "streams": list(inputs.streams),
         "gains": list(inputs.gains) or [1.0] * len(inputs.streams),
         "layout": model.layout.to_dict(),
-        **{key: kept[key] for key in ("inputs", "views", "encoder", "align", "weight", "unit")},
+        **{key: kept[key] for key in _KEPT},
     }
 
 

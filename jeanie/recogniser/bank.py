@@ -2,16 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from jaxtyping import Bool, Float
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from jeanie.datasets import open_dataset
@@ -19,13 +18,15 @@ from jeanie.errors import DataError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import SHIPPED
 from jeanie.fewshot.saving import write_atomically
-from jeanie.skeleton import Motion
+from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.skeleton.normal import sampled
 
-__all__ = ["BANK_FILE", "Bank", "fingerprint", "log_distance"]
+__all__ = ["BANK_FILE", "Bank", "fingerprint", "log_distance", "read_motions", "write_motions"]
 
 BANK_FILE = SHIPPED / "background.safetensors"
 MAX_BYTES = 2**25
 _SMALLEST = 1e-9  # distance that a logarithm is taken of
+MOMENTS = 64  # of a motion in a file: twice as many as a model looks at
 GENERATED = 75  # motions in the bank of a model that none is shipped for
 
 
@@ -49,7 +50,7 @@ def log_distance(distances: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
 
 @dataclass(frozen=True)
 class Bank:
-    """Features of background motions, as queries and as supports (the same where no views are simulated)."""
+    """Features of background motions, as queries and as supports."""
 
     query: Features
     support: Features
@@ -58,44 +59,19 @@ class Bank:
         return len(self.support)
 
     @classmethod
+    @torch.no_grad()
     def of(cls, model: FewShotModel, motions: Sequence[Motion]) -> "Bank":
         """The bank of some motions."""
-        with torch.no_grad():
-            batch = model.collate(motions)
-            support = model.features(batch, "support")
-            query = support if model.views is None else model.features(batch, "query")
-        return cls(query, support)
+        batch = model.collate(motions)
+        support = model.features(batch, "support")
+        alike = model.views is None and model.config.reflection is None
+        return cls(support if alike else model.features(batch, "query"), support)
 
     @classmethod
     def for_model(cls, model: FewShotModel, path: Path = BANK_FILE) -> "Bank":
-        """The shipped bank, where it was made with this very model; else one of generated motions."""
-        if path.is_file():
-            made_with, bank = cls.read(path, model)
-            if made_with == fingerprint(model):
-                return bank
-        return cls.of(model, generated(GENERATED))
-
-    @classmethod
-    def read(cls, path: Path, model: FewShotModel) -> "tuple[str, Bank]":
-        """The fingerprint of the model that the bank in a file was made with, and the bank."""
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise DataError(f"{path}: over {MAX_BYTES} bytes; this is no bank of ours")
-            with safe_open(path, framework="pt") as file:
-                made_with = (file.metadata() or {}).get("model", "")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            support = _features(tensors, "support", model)
-            query = _features(tensors, "query", model) if "query.values" in tensors else support
-        except (OSError, SafetensorError, KeyError) as error:
-            raise DataError(f"{path}: not a bank of background motions: {error}") from None
-        return made_with, cls(query, support)
-
-    def write(self, path: Path, model: FewShotModel) -> None:
-        """Write the bank in half precision, with the fingerprint of the model it was made with."""
-        tensors = dict(_tensors(self.support, "support"))
-        if self.query is not self.support:
-            tensors |= _tensors(self.query, "query")
-        write_atomically(path, save(tensors, {"model": fingerprint(model)}))
+        """The bank of the shipped motions, where a model sees normal bodies; else of generated ones."""
+        normal = model.config.inputs.prepare.body == "normal"
+        return cls.of(model, read_motions(path) if normal and path.is_file() else generated(GENERATED))
 
     def around_supports(
         self, model: FewShotModel, supports: Features
@@ -118,30 +94,35 @@ def generated(count: int) -> list[Motion]:
     return [clips[int(at)] for at in np.linspace(0, len(clips) - 1, count)]
 
 
-def _tensors(features: Features, name: str) -> Iterator[tuple[str, Tensor]]:
-    """Tensors of features under dotted names; of second persons only those who are there."""
-    yield f"{name}.values", features.values.half().contiguous()
-    yield f"{name}.counts", features.counts.int()
-    if features.second is not None and features.paired is not None:
-        yield f"{name}.second", features.second[features.paired].half().contiguous()
-        yield f"{name}.paired", features.paired
-    if features.factor is not None:
-        yield f"{name}.factor", features.factor
-    for number, part in enumerate(features.beside):
-        yield from _tensors(part, f"{name}.beside.{number}")
+def write_motions(path: Path, motions: Sequence[Motion]) -> None:
+    """Write motions as 15 core joints at ``MOMENTS`` moments in half precision: a few kilobytes each."""
+    bodies = [sampled(motion, MOMENTS) for motion in motions]
+    tensors = {
+        "persons": torch.tensor([len(joints) for joints, _ in bodies]),
+        "joints": torch.cat([_centred(joints) for joints, _ in bodies]).half(),
+        "present": torch.cat([present for _, present in bodies]),
+    }
+    write_atomically(path, save(tensors))
 
 
-def _features(tensors: dict[str, Any], name: str, model: FewShotModel) -> Features:
-    values = tensors[f"{name}.values"].to(model.device, model.dtype)
-    second, paired = None, None
-    if f"{name}.paired" in tensors:
-        paired = tensors[f"{name}.paired"].to(model.device)
-        second = values.clone()  # of a person alone it stands for nobody and is never compared
-        second[paired] = tensors[f"{name}.second"].to(values)
-    beside: list[Features] = []
-    while f"{name}.beside.{len(beside)}.values" in tensors:
-        beside.append(_features(tensors, f"{name}.beside.{len(beside)}", model))
-    counts = tensors[f"{name}.counts"].to(model.device, torch.long)
-    factor = tensors.get(f"{name}.factor")
-    factor = None if factor is None else factor.to(values)
-    return Features(values, counts, tuple(beside), second, paired, factor)
+def read_motions(path: Path) -> list[Motion]:
+    """The motions in a file that ``write_motions`` wrote."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path}: over {MAX_BYTES} bytes; this is no bank of ours")
+        tensors = load(path.read_bytes())
+        persons = tensors["persons"].tolist()
+        joints, present = (tensors[name].split(persons) for name in ("joints", "present"))
+        return [_motion(*both) for both in zip(joints, present, strict=True)]
+    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        raise DataError(f"{path}: not a bank of background motions: {error}") from None
+
+
+def _centred(joints: Float[Tensor, "person moment 15 3"]) -> Float[Tensor, "person moment 15 3"]:
+    """About the origin, where half precision is the finest."""
+    return joints - joints.mean((0, 1, 2))
+
+
+def _motion(joints: Float[Tensor, "person moment 15 3"], present: Bool[Tensor, "person 15"]) -> Motion:
+    valid = present.expand(joints.shape[1], *present.shape)
+    return Motion(joints.float().transpose(0, 1), LAYOUTS["core15"], valid=valid)

@@ -60,6 +60,8 @@ class Step:
 class Explanation:
     """How a query differs from a support. Left, right and forward are the moving person's own.
 
+    Where it was ``reflected``, the query did with the left what the support did with the right: ``joints`` and
+    ``bodies`` are then those of its mirror image.
     ``turn`` is the mean over ``steps``. ``tempo`` is how many times as long the query took, in seconds where both
     frame rates are known (``timed``) and in frames elsewhere; ``parts`` say the same of the support's beginning,
     middle and end. ``joints`` are sorted, those that differ most first; ``difference`` is the mean of the first three,
@@ -71,6 +73,7 @@ class Explanation:
     support: Recording
     label: str | None
     likeness: Likeness
+    reflected: bool
     distance: float
     difference: float
     turn: float | None
@@ -89,6 +92,7 @@ class Explanation:
         return told(
             self.likeness,
             self.label,
+            self.reflected,
             self.turn,
             self.lift,
             self.tempo,
@@ -103,10 +107,11 @@ class Explanation:
 
     def json(self) -> dict[str, Any]:
         """Everything but the bodies in plain values, ready for JSON."""
-        kept = {
-            key: getattr(self, key) for key in ("label", "likeness", "distance", "difference", "turn", "lift")
-        }
-        kept |= {"tempo": self.tempo, "timed": self.timed, "persons": [list(pair) for pair in self.persons]}
+        names = (
+            "label", "likeness", "reflected", "distance", "difference", "turn", "lift", "tempo", "timed"
+        )  # fmt: skip
+        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
+        kept["persons"] = [list(pair) for pair in self.persons]
         rows = {key: [asdict(one) for one in getattr(self, key)] for key in ("parts", "steps", "joints")}
         sides = {key: asdict(getattr(self, key)) for key in ("query", "support")}
         plain: dict[str, Any] = _rounded({"text": self.text, **sides, **kept, **rows})
@@ -134,13 +139,16 @@ def explain(
     """
     recordings = _recording(query), _recording(support)
     query, support, persons = _alike(model, query, support)
-    found = model.trace(query, support)
+    found, reflected = model.trace(query, support), model.reflects(query, support)
     moments = [block_moments(model, motion) for motion in (query, support)]
-    sides = (bodies_of(query), bodies_of(support))
+    recorded, example = bodies_of(query), bodies_of(support)
+    sides = (bodies_of(query.mirrored()) if reflected else recorded, example)
     at = [times[found.path[:, side]] for side, times in enumerate(moments)]
     poses = [body.at(times) for body, times in zip(sides, at, strict=True)]
     joints = differences(poses[0], poses[1], sides, at[0], query.layout.unit == "m")
-    turns = _turns(model, found, sides, query, support)
+    flat = min(query.layout.dims, support.layout.dims) < 3
+    facing = None if flat else wrapped(float(recorded.facing[0] - example.facing[0]))
+    turns = _turns(model, found, facing, reflected)
     timed = query.rate is not None and support.rate is not None
     spans = [_span(motion, timed) for motion in (query, support)]
     apart = sum(one.percent for one in joints[:_WORST]) / max(1, len(joints[:_WORST]))
@@ -150,6 +158,7 @@ def explain(
         support=recordings[1],
         label=label,
         likeness=_likeness(apart, same),
+        reflected=reflected,
         distance=float(model.distances([query], [support])),
         difference=apart,
         turn=_mean([turn for turn, _ in turns]),
@@ -209,20 +218,14 @@ def _looked_at(model: FewShotModel, motion: Motion) -> list[int]:
 
 
 def _turns(
-    model: FewShotModel,
-    found: Alignment,
-    sides: tuple[Bodies, Bodies],
-    query: Motion,
-    support: Motion,
+    model: FewShotModel, found: Alignment, facing: float | None, reflected: bool
 ) -> list[tuple[float | None, float | None]]:
     """(turn, lift) at every step: what preparation turned away, or else was measured, and the views of the path.
 
     A view (azimuth, altitude) that makes the query look like the support stands as much to the person's left and
-    as much higher than the query's camera.
+    as much higher than the query's camera; one of the query's mirror image as much to the right.
     """
     steps = len(found.path)
-    flat = min(query.layout.dims, support.layout.dims) < 3
-    facing = None if flat else wrapped(float(sides[0].facing[0] - sides[1].facing[0]))
     views = model.views
     if views is None:
         return [(facing, None)] * steps
@@ -241,6 +244,8 @@ def _turns(
         else []
     )
     other = other or [(0.0, 0.0)] * steps
+    if reflected:
+        seen = [(-azimuth, altitude) for azimuth, altitude in seen]
     return [(wrapped(base - a + x), b_ - b) for (a, b), (x, b_) in zip(seen, other, strict=True)]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import torch
@@ -139,4 +140,5 @@ def _directions(model: FewShotModel) -> Float[Tensor, "feature direction"] | Non
 def projected(features: Features, basis: Float[Tensor, "feature direction"]) -> Features:
     """Features in a few directions."""
     second = None if features.second is None else features.second @ basis
-    return Features(features.values @ basis, features.counts, (), second, features.paired, features.factor)
+    image = None if features.reflected is None else projected(features.reflected, basis)
+    return replace(features, values=features.values @ basis, beside=(), second=second, reflected=image)

@@ -26,6 +26,7 @@ _JOINTS = 3  # named in a sentence
 def told(
     likeness: Likeness,
     label: str | None,
+    reflected: bool,
     turn: float | None,
     lift: float | None,
     tempo: float,
@@ -34,12 +35,14 @@ def told(
     persons: Sequence[tuple[int, int]],
     there: tuple[int, int],
 ) -> str:
-    """The sentence: likeness, camera, tempo and parts that stand out, then the joints that differ most.
+    """The sentence: likeness, a mirror, camera, tempo and parts that stand out, then the joints that differ most.
 
     ``persons`` are the pairs that were compared, ``there`` how many persons each recording has: where one has
     several, it is said who is who.
     """
     said = [f"{likeness} movement" if label is None else _AS[likeness] + label]
+    if reflected:
+        said.append("left and right exchanged")
     if turn is not None and abs(turn) >= _TURN:
         side = "left" if turn > 0 else "right"
         said.append(

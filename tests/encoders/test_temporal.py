@@ -114,6 +114,29 @@ def test_members_may_have_strides_of_their_own():
     assert joined.span == 2
 
 
+def test_a_squared_distance_is_the_weighted_mean_of_the_members_own():
+    torch.manual_seed(0)
+    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=(1, 2), dropout=0.0, members=3)
+    alike = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain).double()
+    x, y = torch.randn(2, 4, 6, 1, 15, 3, dtype=torch.float64)
+    own = (alike(x) - alike(y)).unflatten(-1, (3, 5)).square().sum(-1) * 3
+    for shares in ((1.0, 1.0, 1.0), (1.0, 3.0, 0.0), (0.0, 0.0, 0.2)):
+        weighted = BlockEncoder(
+            LAYOUTS["core15"], block=1, channels=3, config=plain.but(shares=shares)
+        ).double()
+        weighted.load_state_dict(alike.state_dict())
+        share = torch.tensor(shares, dtype=torch.float64)
+        assert_close((weighted(x) - weighted(y)).square().sum(-1), own @ (share / share.sum()))
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("shares", [(1.0,), (0.0, 0.0)])
+def test_every_member_needs_a_share_and_one_of_them_some(shares):
+    config = EncoderConfig(kind="temporal", strides=(1, 2), members=2, shares=shares)
+    with pytest.raises(ConfigError, match="a number for each of 2 members, some above 0"):
+        BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=config)
+
+
 @pytest.mark.errors
 @pytest.mark.parametrize("scales", [((1, 2),), ((1, 2), (2, 2))], ids=["too few", "other outputs"])
 def test_members_need_as_many_outputs(scales):

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from jeanie.cli import app
 from jeanie.errors import ConfigError
+from jeanie.experiments.learning import choosing
+from jeanie.experiments.learning.choosing import choose, kinds
 from jeanie.experiments.learning.distributed import World
 from jeanie.experiments.learning.learner import Learner
 from jeanie.experiments.predictions import predict
@@ -124,6 +126,93 @@ def knowing_start():
     return FewShotModel(model_config(dropout=0.0).but({"inputs.prepare.frames": 12}), dataset().layout).eval()
 
 
+def chosen(model, **options):
+    """The choice by the classes that are not tested: those of training and of validation."""
+    clips = [clip for clip, label in enumerate(dataset().labels) if label < 6]
+    labels = [dataset().labels[clip] for clip in clips]
+    return choose(model, model.store(dataset().motions), clips, labels, seed=TUNE.seed, **options)
+
+
+def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp_path):
+    """Of two networks one has weights so large that its features are little more than noise."""
+    config = model_config(dropout=0.0).but(
+        {
+            "inputs.prepare.frames": 12,
+            "encoder.kind": "temporal",
+            "encoder.strides": (1, 2),
+            "encoder.scales": ((1, 2), (2, 1)),
+            "encoder.members": 2,
+            "encoder.features": 8,
+        }
+    )
+    torch.manual_seed(3)
+    model = FewShotModel(config, dataset().layout).eval()
+    with torch.no_grad():
+        noisy = model.state_dict()["encoder.net.1.members.1.enter.weight"]
+        noisy.mul_(200.0)
+    assert kinds(model) == [(), (1.0, 0.0), (0.0, 1.0)]
+    found = chosen(model, shares=kinds(model), hubs=[0.0], lead=0.5)
+    run = trained(tmp_path / "run", TUNE.but(kinds=True, margin=0.5, rate=1e-9), model)
+    assert run.model().config.encoder.shares == found.shares
+    free = [chosen(model, shares=[own], hubs=[0.0], lead=0.0).accuracy for own in kinds(model)]
+    best = max(range(3), key=free.__getitem__)
+    assert found.shares == (kinds(model)[best] if free[best] >= free[0] + 0.5 else ())
+    plain = trained(tmp_path / "plain", TUNE.but(margin=0.5, rate=1e-9), model)
+    assert plain.model().config.encoder.shares == ()
+
+
+def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
+    """An oracle of plain loops: halves, draws, hubs and nearest supports, one query at a time."""
+    model = knowing_start()
+    clips = [clip for clip, label in enumerate(dataset().labels) if label < 6]
+    tasks = []
+    honest = choosing._tasks
+
+    def noted(*given):
+        tasks.extend(honest(*given))
+        return tasks
+
+    monkeypatch.setattr(choosing, "_tasks", noted)
+    found = chosen(model, shares=[()], hubs=[0.0, 0.5], lead=-100.0)
+    order, classes = choosing._some(
+        [dataset().labels[clip] for clip in clips], choosing.np.random.default_rng(TUNE.seed)
+    )
+    motions = [dataset()[clips[row]] for row in order]
+    label = {row: number for number, rows in enumerate(classes) for row in rows}
+    shares = []
+    for task in tasks[:6]:
+        heard = [clips[order[row]] for row in task.known.tolist()]
+        used = known(model, found.hubs, heard) if found.hubs else model
+        table = used.distances(motions, motions)
+        for supports in task.supports.T.unbind(1):
+            right = [
+                label[min(supports.tolist(), key=lambda column, row=row: float(table[row, column]))]
+                == label[row]
+                for row in task.asked.tolist()
+                if row not in supports.tolist()
+            ]
+            shares.append(right)
+    told = [one for right in shares for one in right]
+    support = model.features(model.collate(motions), "support")
+    by_module = [
+        choosing._accuracy(model.distances(motions, motions), support, task, found.hubs) for task in tasks[:6]
+    ]
+    counts = [len(task.asked) - task.supports.shape[1] for task in tasks[:6]]
+    expected = sum(share * count for share, count in zip(by_module, counts, strict=True)) / sum(counts)
+    assert sum(told) / len(told) == pytest.approx(expected, abs=1e-6)
+    assert not {label[row] for row in tasks[0].known.tolist()} & {
+        label[row] for row in tasks[0].asked.tolist()
+    }
+
+
+def test_too_few_classes_choose_nothing():
+    model = knowing_start()
+    clips = [0, 1, 5, 6, 10, 11]
+    labels = [0, 0, 1, 1, 2, 2]
+    options = {"shares": [()], "hubs": [0.0, 0.5], "lead": 0.0, "seed": 0}
+    assert choose(model, model.store(dataset().motions), clips, labels, **options) is None
+
+
 def known(model, power, clips):
     return model.among([dataset()[clip] for clip in clips], power)
 
@@ -139,12 +228,13 @@ def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tm
 
 
 @pytest.mark.parametrize("power", [0.5, 40.0])
-def test_hubs_stay_only_where_the_start_is_no_worse_with_them(tmp_path, power):
+def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(tmp_path, power):
     model = knowing_start()
-    helped = known(model, power, split().train)
-    kept = trained(tmp_path / "run", TUNE.but(hubs=power, margin=1000.0, rivals=True), model).model()
-    assert same(kept.but(hubs=0.0), model)
-    assert kept.config.hubs == (power if validated(helped) >= validated(model) else 0.0)
+    kept = trained(tmp_path / "run", TUNE.but(hubs=power, margin=5.0, rate=1e-9), model).model()
+    found = chosen(model, shares=[()], hubs=[0.0, power], lead=5.0)
+    assert kept.config.hubs == found.hubs
+    if power == 40:
+        assert found.hubs == 0, "so large a power leaves nothing of the distances"
 
 
 def test_a_start_that_knows_motions_learns_anew_which(tmp_path):

@@ -73,14 +73,11 @@ def test_performances_of_one_gesture_are_nearer_than_those_of_others():
 
 
 def test_a_near_miss_is_another_movement_close_to_its_model():
-    gestures = draw(30, seeded())
+    gestures = draw(500, seeded())
     close = near_misses(gestures, seeded(1))
     same, missed = perform(gestures, seeded(2), 48), perform(close, seeded(2), 48)
     differs = (same - missed).flatten(1).norm(dim=1) > 0
-    one_hand = gestures.active[:, :3].all(1) & ~gestures.active[:, 3:6].any(1)
-    assert one_hand.sum() > 10
-    assert bool(differs[one_hand].all()), "which is neither its own mirror image nor without an upside down"
-    assert differs.float().mean() > 0.8
+    assert differs.float().mean() > 0.99, "a way point may be drawn where it was, on the own body"
 
 
 def test_a_mirror_held_twice_changes_nothing():
@@ -263,7 +260,7 @@ def test_processes_end_with_the_command_that_started_them(tmp_path):
         "import sys\n"
         "from jeanie.datasets.synthetic import open_synthetic\n"
         "from jeanie.experiments.pretraining import PretrainConfig, motion_capture, pretrain\n"
-        "def tell(now): print(now.seed, flush=True)\n"
+        "def tell(now): print(now.network, flush=True)\n"
         "if __name__ == '__main__':\n"
         "    windows = motion_capture(open_synthetic(0, subjects=1, takes=1, cameras=1))\n"
         "    config = PretrainConfig(steps=100_000, members=2, windows=3, gestures=3)\n"

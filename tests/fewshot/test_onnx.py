@@ -111,21 +111,27 @@ def test_the_file_says_what_the_graph_reads_and_gives(exported):
 
 
 def test_a_program_can_recognise_with_the_file_and_its_description_alone(shipped):
-    """Blocks after the description, features by onnxruntime, DTW in numpy: the shipped model's distances."""
+    """Blocks after the description, features by onnxruntime, DTW in numpy: the shipped model's distances.
+
+    A query counts as it is, or in a mirror at a price.
+    """
     model, path = shipped
     run = session(path)
     (branch,) = json.loads(run.get_modelmeta().custom_metadata_map["jeanie"])["branches"]
     clips = jeanie.open_dataset("synthetic").motions[0:60:15]
     inputs = InputConfig(**branch["inputs"])
-    blocks, _ = arrange(model.collate(clips), inputs, None)
+    batch = model.collate(clips)
+    blocks, _ = arrange(batch, inputs, None)
     assert blocks.shape[2] == branch["blocks"]
     (features,) = run.run(None, {"blocks": blocks[:, 0].numpy()})
+    (images,) = run.run(None, {"blocks": arrange(batch.reflected(), inputs, None)[0][:, 0].numpy()})
     assert (branch["align"]["metric"], branch["align"]["gamma"]) == ("sqeuclidean", 0.0)
     assert branch["align"]["normalise"] == "length"
     expected = model.distances(clips, clips)
-    for q, query in enumerate(features):
+    for q, (query, image) in enumerate(zip(features, images, strict=True)):
         for s, support in enumerate(features):
-            assert dtw(query, support) == pytest.approx(float(expected[q, s]), abs=1e-5)
+            found = min(dtw(query, support), branch["reflection"] * dtw(image, support))
+            assert found == pytest.approx(float(expected[q, s]), abs=1e-5)
 
 
 def dtw(query, support):

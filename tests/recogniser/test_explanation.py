@@ -45,6 +45,31 @@ def test_the_same_recording_differs_in_nothing(model, wave):
     assert all(step.query == step.support for step in found.steps)
 
 
+def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wave):
+    """The joints are those of the mirror image: the support's sides. The camera is where it was."""
+    other = slower(seen_from(moved(wave, "left_elbow", up=-0.15).mirrored(), 30), 1.4)
+    found = explain(model, other, wave, label="wave")
+    assert found.reflected
+    assert found.json()["reflected"] is True
+    said = "same movement as wave, left and right exchanged, seen from 30 degrees to the person's left, 1.4x slower"
+    assert found.text == f"{said}; left elbow lower"
+    assert found.turn == pytest.approx(30, abs=0.5)
+    assert not explain(model, wave, wave).reflected
+    plain = explain(model.but(reflection=None).eval(), other, wave, label="wave")
+    assert not plain.reflected
+    assert plain.difference > 3 * found.difference
+
+
+def test_views_of_a_mirror_image_are_told_as_of_the_recording(wave):
+    """A model that sees bodies as recorded finds the camera by its views, in the mirror on the other side."""
+    config = RAW.but({"views.kind": "euler", "views.azimuth": 45, "views.altitude": 0}, reflection=1.5)
+    model = FewShotModel(config.but({"inputs.prepare.layout": "core15"})).eval()
+    turned = {degrees: explain(model, seen_from(wave.mirrored(), degrees), wave) for degrees in (-30, 30)}
+    for degrees, found in turned.items():
+        assert found.reflected
+        assert found.turn == pytest.approx(degrees, abs=8)
+
+
 @pytest.mark.parametrize("degrees", [-150, -90, -20, 45, 120])
 def test_the_camera_is_found_wherever_it_went(model, wave, degrees):
     found = explain(model, seen_from(wave, degrees), wave)

@@ -60,7 +60,12 @@ class TrainConfig(Config):
         default=0.0,
         ge=0,
         description="power by which supports that are near to all training motions are held back in what is "
-        "validated and kept; 0: not",
+        "validated and kept, with a margin only where that tells training classes apart better; 0: not",
+    )
+    kinds: bool = Field(
+        default=False,
+        description="with a margin: whether one kind of the networks side by side is taken alone where that tells "
+        "training classes apart better",
     )
     checkpoint_every: int = Field(default=100, ge=1, description="episodes between two checkpoints")
     fuse: Literal["after", "together"] = Field(

@@ -153,7 +153,7 @@ def _rings(classes: int, generator: Generator) -> Float[Tensor, "class point 3"]
 def near_misses(of: Gestures, generator: Generator) -> Gestures:
     """For every class another that is almost it: other hand, backwards, upside down, one way point elsewhere.
 
-    A class that is its own mirror image, or of feet alone, which have no upside down, may come back as it was.
+    A class that is its own mirror image, or of feet alone, which have no upside down, gets another way point then.
     """
     uniform, _ = sources(generator)
     classes = len(of.count)
@@ -171,8 +171,10 @@ def near_misses(of: Gestures, generator: Generator) -> Gestures:
     flip = torch.ones(POSE)
     flip[[1, 4, LEAN, Z]] = -1
     points = torch.where((how == 2)[:, None, None], points * flip, points)
+    real = of.active[:, None] & (order < of.count[:, None])[..., None]
+    same = ((points == of.points) | ~real).flatten(1).all(1) & (active == of.active).all(1)
     moved = (uniform(classes) * of.count).long()[:, None] == order
-    moved = moved & ((how == 3) | ((how == 1) & (of.count <= 2)))[:, None]
+    moved = moved & same[:, None]
     points = torch.where(moved[..., None], _way_points(classes, generator), points)
     return Gestures(points, active, of.count, of.repeats, of.cyclic, of.flow, of.swivel, of.gait)
 

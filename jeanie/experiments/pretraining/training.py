@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,11 @@ class PretrainConfig(Config):
         ge=0,
         description="gain of the joints' positions beside the features of the finished model",
     )
+    reflection: float | None = Field(
+        default=None,
+        ge=1,
+        description="factor of distances in a mirror in the finished model; none: no mirror",
+    )
     seed: int = Field(default=1, ge=0, description="of the first member; the others follow")
     windows: int = Field(default=80, ge=0, description="pairs of motion capture in a batch")
     gestures: int = Field(default=64, ge=0, description="pairs of procedural gestures in a batch")
@@ -116,13 +121,14 @@ class PretrainConfig(Config):
     @property
     def networks(self) -> "list[tuple[PretrainConfig, int]]":
         """Settings and seed of every network: of the members, then of the others, whose seeds begin anew."""
-        own = self.but(members=1, others=0, other={}, positions=0.0, seed=0)
+        own = self.but(members=1, others=0, other={}, positions=0.0, reflection=None, seed=0)
         changed = own.but(self.other) if self.others else own
         counts = ((own, self.members), (changed, self.others))
         return [(settings, self.seed + turn) for settings, count in counts for turn in range(count)]
 
 
 SHIPPED_RECIPE = PretrainConfig(
+    reflection=1.5,
     others=2,
     other={
         "model.encoder.strides": (2, 1, 1),
@@ -141,9 +147,9 @@ The others see more of the motion around a moment, and bodies that differ more.
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the training of a member stands; loss and accuracy are running means."""
+    """Where the training of a network stands, by its number; loss and accuracy are running means."""
 
-    seed: int
+    network: int
     step: int
     steps: int
     loss: float
@@ -246,7 +252,7 @@ def pretrain_member(
         recent = now if step == 1 else 0.95 * recent + 0.05 * now
         if step % every == 0 or step == config.steps:
             if report:
-                report(Progress(seed, step, config.steps, recent[0].item(), recent[1].item()))
+                report(Progress(1, step, config.steps, recent[0].item(), recent[1].item()))
             if see:
                 see(step, averaged.eval())
     return averaged.eval()
@@ -279,7 +285,8 @@ def pretrain(
     out = Path(out)
     (out / "members").mkdir(parents=True, exist_ok=True)
     networks = config.networks
-    waiting = [one for one in networks if not _place(out, *one).exists()]
+    numbered = [(number, *one) for number, one in enumerate(networks, 1)]
+    waiting = [one for one in numbered if not _place(out, *one[1:]).exists()]
     jobs = min(jobs, len(waiting))
     if jobs > 1:
         shares = [(windows, waiting[job::jobs], out, report) for job in range(jobs)]
@@ -288,8 +295,8 @@ def pretrain(
                 f"members failed, as was said above; those that are done are kept in {out / 'members'}"
             )
     else:
-        for settings, seed in waiting:
-            _train_one(windows, settings, seed, out, report)
+        for network in waiting:
+            _train_one(windows, *network, out, report)
     model = FewShotModel(finished(config))
     weights = model.state_dict()
     for member, one in enumerate(networks):
@@ -301,17 +308,19 @@ def pretrain(
 
 
 def finished(config: PretrainConfig) -> ModelConfig:
-    """The model of all members as it is used: with an output for every moment, and positions where wanted.
+    """The model of all members as it is used: with an output for every moment, mirror and positions where wanted.
 
-    Members learn without either: half as many outputs cost a quarter of the alignments.
+    Members learn without these: half as many outputs cost a quarter of the alignments, and a mirror image is to be
+    told apart.
     """
+    model = config.model.but(reflection=config.reflection)
     if config.model.encoder.kind != "temporal":
-        return config.model
+        return model
     used: dict[str, Any] = {"positions": config.positions, "dense": True}
     used["members"] = config.members + config.others
     if config.others:
         used["scales"] = tuple(settings.model.encoder.strides for settings, _ in config.networks)
-    return config.model.but({f"encoder.{name}": value for name, value in used.items()})
+    return model.but({f"encoder.{name}": value for name, value in used.items()})
 
 
 def _place(out: Path, settings: PretrainConfig, seed: int) -> Path:
@@ -322,7 +331,7 @@ def _place(out: Path, settings: PretrainConfig, seed: int) -> Path:
 
 def _train_share(
     windows: Windows,
-    networks: list[tuple[PretrainConfig, int]],
+    networks: list[tuple[int, PretrainConfig, int]],
     out: Path,
     report: Callable[[Progress], None] | None,
 ) -> None:
@@ -335,12 +344,13 @@ def _train_share(
         if report:
             report(now)
 
-    for settings, seed in networks:
-        _train_one(windows, settings, seed, out, watched)
+    for network in networks:
+        _train_one(windows, *network, out, watched)
 
 
 def _train_one(
     windows: Windows,
+    number: int,
     config: PretrainConfig,
     seed: int,
     out: Path,
@@ -351,7 +361,7 @@ def _train_one(
     def noted(now: Progress) -> None:
         curve.append(json.dumps({"step": now.step, "loss": now.loss, "accuracy": now.accuracy}) + "\n")
         if report:
-            report(now)
+            report(replace(now, network=number))
 
     model = pretrain_member(windows, config, seed, noted)
     write_atomically(place.with_suffix(".jsonl"), "".join(curve).encode())

@@ -166,6 +166,8 @@ def _example(
     supports = [dataset[clip] for clip in candidates]
     distances = model.distances([query], supports)[0]
     support = supports[int(distances.argmin())]
+    if model.reflects(query, support):
+        query = query.mirrored()  # is shown as it was compared
     alignment = model.trace(query, support)
     cost = _cost(model, query, support)
     return Example(
