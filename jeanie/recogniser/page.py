@@ -211,7 +211,10 @@ def _pace(tempo: float) -> str:
 
 def _notes(explanation: Mapping[str, Any]) -> str:
     timed = "" if explanation["timed"] else " A frame rate is not known, so tempo is told in frames."
+    mirror = (
+        " This movement is shown in a mirror: left and right are the example's." * explanation["reflected"]
+    )
     return (
         "Bodies are centred between shoulders and hips, brought to one size and turned to face the camera; "
-        f"percent are of a body's height.{timed}"
+        f"percent are of a body's height.{timed}{mirror}"
     )

@@ -45,7 +45,7 @@ def test_the_same_recording_differs_in_nothing(model, wave):
     assert all(step.query == step.support for step in found.steps)
 
 
-def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wave):
+def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wave, tmp_path):
     """The joints are those of the mirror image: the support's sides. The camera is where it was."""
     other = slower(seen_from(moved(wave, "left_elbow", up=-0.15).mirrored(), 30), 1.4)
     found = explain(model, other, wave, label="wave")
@@ -54,7 +54,10 @@ def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wa
     said = "same movement as wave, left and right exchanged, seen from 30 degrees to the person's left, 1.4x slower"
     assert found.text == f"{said}; left elbow lower"
     assert found.turn == pytest.approx(30, abs=0.5)
-    assert not explain(model, wave, wave).reflected
+    assert "shown in a mirror" in found.write_html(tmp_path / "why.html").read_text()
+    as_is = explain(model, wave, wave)
+    assert not as_is.reflected
+    assert "mirror" not in as_is.write_html(tmp_path / "as_is.html").read_text()
     plain = explain(model.but(reflection=None).eval(), other, wave, label="wave")
     assert not plain.reflected
     assert plain.difference > 3 * found.difference
