@@ -274,10 +274,10 @@ def page(found: dict[str, Any]) -> str:
         "an arm or the legs. The last three are training classes of real data sets: they chose nothing, but once\n"
         "between settings that validation found equal (strides 1, 1, 2).\n\n"
         "![Validation and real data along the steps](../pictures/pretraining.png)\n\n"
-        f"One network, seed {found['seed']}, {found['steps']:,} steps, without the held-out subjects and without a mirror:\n\n"
+        f"One network, seed {found['seed']}, {found['steps']:,} steps, without held-out subjects or a mirror:\n\n"
         + head + "".join(curve_rows)
-        + "\nWhole models, shipped and reference with their mirrors. The shipped one is trained on all of CMU, so its *cmu*\n"
-        "and *score* are too good:\n\n"
+        + "\nWhole models, shipped and reference with their mirrors. The shipped one is trained on all of CMU, so its\n"
+        "*cmu* and *score* are too good:\n\n"
         + head + "".join(models)
         + f"\nCommit {(found['provenance']['commit'] or 'unknown')[:7]}, torch {found['provenance']['torch']}.\n"
     )  # fmt: skip
