@@ -205,6 +205,17 @@ def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     }
 
 
+def test_of_many_classes_and_clips_some_are_drawn():
+    labels = [label for label in range(50) for _ in range(20 if label else 1)]
+    rows, classes = choosing._some(labels, choosing.np.random.default_rng(0))
+    assert len(classes) == 30
+    assert {len(one) for one in classes} == {12}
+    assert [row for one in classes for row in one] == list(range(len(rows))) == list(range(360))
+    for one in classes:
+        assert len({labels[rows[row]] for row in one}) == 1
+    assert 0 not in {labels[row] for row in rows}, "a class of one clip has nothing to ask"
+
+
 def test_too_few_classes_choose_nothing():
     model = knowing_start()
     clips = [0, 1, 5, 6, 10, 11]

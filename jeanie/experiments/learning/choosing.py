@@ -16,7 +16,7 @@ from jeanie.fewshot.usual import Usual
 
 __all__ = ["Choice", "choose", "kinds"]
 
-_CLIPS = 12  # of a class, at most
+_CLASSES, _CLIPS = 30, 12  # and clips of a class, at most: time grows with the square of both
 _HALVES, _DRAWS = 20, 10  # ways to halve the classes, and draws of one support a class for each half
 _LEAST = 4  # classes, so that each half has something to tell apart
 
@@ -68,12 +68,8 @@ def choose(
         variant = model.but({"encoder.shares": own}, hubs=0.0)
         with evaluating(variant):
             support = Features.cat([part for _, part in feature_batches(variant, store, chosen, "support")])
-            table = torch.cat(
-                [
-                    variant.compare(part, support)
-                    for _, part in feature_batches(variant, store, chosen, "query")
-                ]
-            )
+            queries = feature_batches(variant, store, chosen, "query")
+            table = torch.cat([variant.compare(part, support).cpu() for _, part in queries])
         for power in hubs:
             told = [_accuracy(table, support, task, power) for task in tasks]
             found.append(Choice(own, power, 100 * float(np.mean(told))))
@@ -93,17 +89,19 @@ class _Task:
 
 
 def _some(labels: Sequence[object], rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
-    """A few numbers of clips of every class that has two or more, and for each class which rows of these are its."""
+    """Numbers of a few clips of some classes that have two or more, and for each class which rows of these are its."""
     of_class: dict[object, list[int]] = {}
     for number, label in enumerate(labels):
         of_class.setdefault(label, []).append(number)
+    several = [numbers for numbers in of_class.values() if len(numbers) > 1]
+    if len(several) > _CLASSES:
+        several = [several[place] for place in sorted(rng.permutation(len(several))[:_CLASSES])]
     rows: list[int] = []
     classes = []
-    for numbers in of_class.values():
-        if len(numbers) > 1:
-            drawn = rng.permutation(numbers)[:_CLIPS].tolist()
-            classes.append(list(range(len(rows), len(rows) + len(drawn))))
-            rows += drawn
+    for numbers in several:
+        drawn = rng.permutation(numbers)[:_CLIPS].tolist()
+        classes.append(list(range(len(rows), len(rows) + len(drawn))))
+        rows += drawn
     return rows, classes
 
 
@@ -130,7 +128,7 @@ def _accuracy(table: Float[Tensor, "clip clip"], support: Features, task: _Task,
     if hubs:
         usual = Usual(support.values.shape[1], support.values.shape[-1], hubs).to(support.values)
         usual.learn([support[task.known]])
-        table = table * usual.factor(support)
+        table = table * usual.factor(support).cpu()
     nearest = table[task.asked][:, task.supports].argmin(2)
     asks = (task.asked[:, None, None] != task.supports).all(2)
     return float((nearest == task.truth[:, None])[asks].double().mean())
