@@ -12,11 +12,12 @@ from torch.testing import assert_close
 
 import jeanie
 from jeanie.errors import ConfigError, DataError
-from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, dropped, mirrored, retimed
+from jeanie.experiments.pretraining.augment import Manner, augment, dropped, mirrored, retimed
 from jeanie.experiments.pretraining.gestures import draw, near_misses, perform
 from jeanie.experiments.pretraining.pairs import Windows, gesture_pairs, words
 from jeanie.experiments.pretraining.training import (
     PRETRAINED,
+    SHIPPED_RECIPE,
     PretrainConfig,
     batches,
     motion_capture,
@@ -195,7 +196,8 @@ def test_a_file_changes_a_part_and_keeps_the_rest():
     assert config.model.encoder.transformer
     assert config.sharpness is None
     assert config.model.inputs.streams == PRETRAINED.inputs.streams
-    assert config.manner == HARSH
+    assert config.manner == PretrainConfig().manner
+    assert config.reflection == SHIPPED_RECIPE.reflection is not None
 
 
 @pytest.mark.errors
