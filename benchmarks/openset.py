@@ -14,20 +14,20 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openset_page
 import torch
+from recognition_tasks import features
 from torch import Tensor
 
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.errors import JeanieError
 from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, retimed
-from jeanie.fewshot import Features, FewShotModel
-from jeanie.fewshot.model import SHIPPED, Side
+from jeanie.fewshot import FewShotModel
+from jeanie.fewshot.model import SHIPPED
 from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread, write_motions
 from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, auroc, evidence, reliability
 from jeanie.skeleton import LAYOUTS, Motion
@@ -72,15 +72,6 @@ class Answers:
     distance: Tensor
     right: Tensor
     known: Tensor
-
-
-@torch.no_grad()
-def features(model: FewShotModel, motions: Iterable[Motion], side: Side) -> Features:
-    """Features of many motions, read and encoded some at a time."""
-    motions, parts = iter(motions), []
-    while some := list(islice(motions, 64)):
-        parts.append(model.features(model.collate(some), side))
-    return Features.cat(parts)
 
 
 def changed(motion: Motion, strength: float, seed: int) -> Motion:

@@ -34,7 +34,7 @@ from jeanie.experiments.reports.statistics import Estimate
 from jeanie.experiments.runs import Metrics, Run, opened
 from jeanie.experiments.seeds import seeded
 from jeanie.fewshot.config import ModelConfig
-from jeanie.fewshot.episodes import Episode, Tag
+from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
@@ -92,7 +92,7 @@ def train(
         _check_guarded(splits, config)
         start = check_learns(_start(model, dataset, config, world))
         pool: Dataset = Mirrored(dataset) if config.mirror else dataset
-        tasks = [_Task(one, _episodes(one, pool, config), *_known(one, dataset)) for one in splits]
+        tasks = [_Task(one, _episodes(one, pool, config)) for one in splits]
         run = opened(
             Path(out),
             protocol=chosen.name,
@@ -115,16 +115,6 @@ def train(
 class _Task:
     split: Split
     episodes: Sequence[Episode]
-    clips: Sequence[int]
-    labels: Sequence[Tag | None]
-
-
-def _known(split: Split, dataset: Dataset) -> tuple[list[int], list[Tag | None]]:
-    """Clips of all classes that are not tested, those of validation included, and their labels."""
-    held = {int(clip) for one in split.validation for clip in torch.cat([one.support, one.query])}
-    clips = sorted(held.union(split.train))
-    labels = dataset.labels
-    return clips, [labels[clip] for clip in clips]
 
 
 def _device_of(model: FewShotModel | ModelConfig, device: str | None) -> str | None:
@@ -258,7 +248,7 @@ class _Training:
         self.run, self.split, self.world, self.stopped, self.tell = run, task.split, world, stopped, tell
         self.config, self.store = run.recipe.train, store
         self.fusion = None
-        shares, self.hubs = self._chosen(start, task)
+        shares, self.hubs = self._chosen(start)
         # what a start knows of motions would not follow the weights
         changes = shares != start.config.encoder.shares or start.config.hubs
         model = start.but({"encoder.shares": shares}, hubs=0.0) if changes else copy.deepcopy(start)
@@ -274,15 +264,20 @@ class _Training:
             self.validation = with_rivals(task.split)
             self.validation_classes = (*self.validation_classes, *task.split.train_classes)
 
-    def _chosen(self, start: FewShotModel, task: _Task) -> tuple[tuple[float, ...], float]:
+    def _chosen(self, start: FewShotModel) -> tuple[tuple[float, ...], float]:
         """Shares of the start's networks and the power of hubs: with a margin those that training classes choose."""
         own, config = start.config.encoder.shares, self.config
         if config.margin is None:
             return own, config.hubs
         shares = kinds(start) if config.kinds else [own]
         hubs = sorted({0.0, config.hubs})
+        if len(shares) == len(hubs) == 1:
+            return own, 0.0
+        held = {int(clip) for one in self.split.validation for clip in torch.cat([one.support, one.query])}
+        clips = sorted(held.union(self.split.train))
+        labels = [self.split.columns.labels[clip] for clip in clips]
         found = choose(
-            start, self.store, task.clips, task.labels,
+            start, self.store, clips, labels,
             shares=shares, hubs=hubs, lead=config.margin, seed=config.seed,
         )  # fmt: skip
         return (own, 0.0) if found is None else (found.shares, found.hubs)

@@ -138,10 +138,9 @@ class Batch:
 
     def reflected(self) -> "Batch":
         """The batch in a mirror: left and right joints swapped, x negated."""
-        swap = list(self.layout.mirror)
-        joints = self.joints[..., swap, :] * self.joints.new_tensor([-1.0, 1.0, 1.0])
+        joints, valid = self.layout.mirrored(self.joints), self.valid[..., list(self.layout.mirror)]
         beside = tuple(batch.reflected() for batch in self.beside)
-        return replace(self, joints=joints, valid=self.valid[..., swap], beside=beside)
+        return replace(self, joints=joints, valid=valid, beside=beside)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
         """The batch on another device, its joints in another dtype."""

@@ -354,10 +354,10 @@ class FewShotModel(nn.Module):
         """Features of a query, or of its mirror image where that is what counts, of a support, and which it is."""
         left = self.features(self.collate([query]), "query")
         right = self.features(self.collate([support]), "support")
-        plain, image = replace(left, reflected=None), left.reflected
-        if image is None or bool(self.compare(left, right) >= self.compare(plain, right)):
-            return plain, right, False
-        return image, right, True
+        image = left.reflected
+        if image is not None and bool(self.compare(left, right) < self._added(left, right)):
+            return image, right, True
+        return left, right, False
 
     def _trace(self, met: Sequence[tuple[Features, Features]]) -> Alignment:
         config = self.config.align

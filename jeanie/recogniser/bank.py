@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +63,10 @@ class Bank:
     def of(cls, model: FewShotModel, motions: Sequence[Motion]) -> "Bank":
         """The bank of some motions."""
         batch = model.collate(motions)
-        support = model.features(batch, "support")
-        alike = model.views is None and model.config.reflection is None
-        return cls(support if alike else model.features(batch, "query"), support)
+        query = model.features(batch, "query")
+        if model.views is not None:
+            return cls(query, model.features(batch, "support"))
+        return cls(query, replace(query, reflected=None))  # without views a query is a support
 
     @classmethod
     def for_model(cls, model: FewShotModel, path: Path = BANK_FILE) -> "Bank":

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -75,14 +76,22 @@ class _Rows(NamedTuple):
 
 
 class Gallery:
-    """A library's examples as a model sees them. ``shelf()`` looks what has changed and encodes only that."""
+    """A library's examples as a model sees them. ``shelf()`` looks what has changed and encodes only that.
 
-    def __init__(self, model: FewShotModel, library: Library, bank: Bank) -> None:
-        self.model, self.library, self.bank = model, library, bank
+    Without a ``bank`` it is the model's own, encoded when it is first needed: who only enrols does not wait for it.
+    """
+
+    def __init__(self, model: FewShotModel, library: Library, bank: Bank | None = None) -> None:
+        self.model, self.library, self._bank = model, library, bank
         self._lock = threading.Lock()
         self._shelf: Shelf | None = None
         self._basis: Tensor | None = None
         self._own: dict[tuple[int, ...], Tensor] = {}
+
+    @cached_property
+    def bank(self) -> Bank:
+        """Background motions."""
+        return Bank.for_model(self.model) if self._bank is None else self._bank
 
     def shelf(self) -> Shelf | None:
         """The examples as they are now, whoever enrolled them; None while there are none."""

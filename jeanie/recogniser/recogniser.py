@@ -95,7 +95,7 @@ class Recogniser:
         self._fingerprint = fingerprint(model)
         self.migrated = self._claimed(migrate)
         self._calibration = Calibration.read(CALIBRATION_FILE) if calibration is None else calibration
-        self._gallery = Gallery(model, library, Bank.for_model(model) if bank is None else bank)
+        self._gallery = Gallery(model, library, bank)
         self._shelf: Shelf | None = None
         self._ended: weakref.finalize[..., Recogniser] | None = None
 

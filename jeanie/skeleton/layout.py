@@ -79,6 +79,10 @@ class Layout:
         other = {a: b for left, right in self.pairs for a, b in ((left, right), (right, left))}
         return tuple(other.get(joint, joint) for joint in range(len(self)))
 
+    def mirrored(self, joints: Float[Tensor, "*batch joint 3"]) -> Float[Tensor, "*batch joint 3"]:
+        """Joints in a mirror: left and right swapped, x negated."""
+        return joints[..., list(self.mirror), :] * joints.new_tensor([-1.0, 1.0, 1.0])
+
     @property
     def adjacency(self) -> Float[Tensor, "joint joint"]:
         """1 where two joints share a bone, else 0: symmetric, no self-loops."""

@@ -174,9 +174,8 @@ class Motion:
 
     def mirrored(self) -> "Motion":
         """The motion in a mirror: left and right joints swapped, x negated."""
-        swap = torch.tensor(self.layout.mirror, device=self.joints.device)
-        flip = self.joints.new_tensor([-1.0, 1.0, 1.0])
-        return self.replace(joints=self.joints[:, :, swap] * flip, valid=self.valid[:, :, swap])
+        valid = self.valid[..., list(self.layout.mirror)]
+        return self.replace(joints=self.layout.mirrored(self.joints), valid=valid)
 
     def _of(self, persons: list[int]) -> "Motion":
         return self.replace(joints=self.joints[:, persons], valid=self.valid[:, persons])

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from jeanie.recogniser.bank import (
 from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, auroc, evidence, reliability
 
 SCRIPT = "openset"
+ROOT = Path(__file__).resolve().parents[2]
 DATA = os.environ.get("JEANIE_DATA")
 COEFFICIENTS = {
     "bias": -1.0, "support": -0.5, "query": -0.25, "margin": 2.0, "alone": 0.125, "actions": -0.75, "own": -1.5,
@@ -183,8 +185,14 @@ def test_a_file_that_is_no_bank_is_named(model, tmp_path):
 # ------------------------------------------------------------------------------------------------- what is shipped
 
 
+def test_the_shipped_confidence_was_fitted_for_the_shipped_model(model):
+    found = json.loads((ROOT / "benchmarks" / "results" / "openset.json").read_text())
+    assert found["model"] == fingerprint(model), "run benchmarks/openset.py for this model"
+
+
 def test_the_shipped_bank_is_small_and_of_many_motions():
     motions = read_motions(BANK_FILE)
+    assert BANK_FILE.stat().st_size <= 1_700_000
     assert len(motions) >= 100
     assert {motion.persons for motion in motions} == {1, 2}
     assert BANK_FILE.parent == CALIBRATION_FILE.parent == SHIPPED

@@ -94,8 +94,7 @@ def mirrored(
     joints: Float[Tensor, "batch time 15 3"], chosen: Bool[Tensor, " batch"]
 ) -> Float[Tensor, "batch time 15 3"]:
     """The ``chosen`` motions in a mirror: left and right swapped, x negated."""
-    other = joints[:, :, list(_CORE.mirror)] * joints.new_tensor([-1.0, 1.0, 1.0])
-    return torch.where(chosen[:, None, None, None], other, joints)
+    return torch.where(chosen[:, None, None, None], _CORE.mirrored(joints), joints)
 
 
 def augment(
