@@ -22,7 +22,7 @@ def picture(results: Sequence[dict[str, Any]], path: Path) -> None:
         axis.plot([row[1] for row in rows], [row[2] for row in rows], marker=".", label=str(result["name"]))
     axis.set(xlabel="confidence", ylabel="share of answers that are right", xlim=(0, 1), ylim=(0, 1))
     axis.set_aspect("equal")
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=7, loc="upper left")
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 

@@ -252,7 +252,9 @@ def picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.set(xscale="log", xlabel="steps", ylabel="one-shot accuracy, %")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
+        axis.legend(
+            fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3
+        )  # hides no line there
     figure.savefig(path, dpi=110)
 
 
