@@ -2,25 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KERNEL := $(wildcard jeanie/align/kernel/*) CMakeLists.txt
+KERNEL := $(wildcard jeanie/alignment/kernel/*) CMakeLists.txt
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Real recordings are used where they lie beside the checkout; elsewhere the tests that need them say so.
+# Use real recordings if they lie beside the checkout; tests that need them are skipped otherwise.
 ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup test lint demo bench fuzz clean help always
+.PHONY: setup browser test lint stress sanitize demo bench fuzz clean help always
 
 help:
-	@echo "make setup   install into $(VENV)"
-	@echo "make demo    train, compare and recognise on synthetic motions, write runs/demo"
-	@echo "make test    lint, types and every test"
-	@echo "make bench   compare speed with other libraries, write benchmarks/results"
-	@echo "make fuzz    20,000 damaged files through every reader"
+	@echo "make setup     install into $(VENV)"
+	@echo "make demo      train, compare and recognise on synthetic motions; writes runs/demo"
+	@echo "make test      lint, type checks and all tests"
+	@echo "make stress    repeat the process and timing tests 20 times under CPU load"
+	@echo "make sanitize  run the alignment tests with AddressSanitizer and UBSan"
+	@echo "make bench     compare speed with other libraries; writes benchmarks/results"
+	@echo "make fuzz      read 20,000 damaged files with every reader"
 
 setup: $(VENV)/ready
 
-# an editable install knows the modules that were there: a new one needs another
+# An editable install knows only the modules that existed when it was made: install again after a change.
 $(VENV)/module-names: always
 	@mkdir -p $(VENV)
 	@find jeanie -name '*.py' | sort > $@.now
@@ -29,26 +32,39 @@ $(VENV)/module-names: always
 $(VENV)/ready: pyproject.toml constraints.txt $(KERNEL) $(VENV)/module-names
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jeanie needs Python 3.11 or newer")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
 	touch $@
+
+# The browser tests need Chromium. Root on Debian or Ubuntu gets it here; elsewhere the test report lists what did not run.
+browser:
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+	  && { apt-get install --yes --quiet chromium > /dev/null 2>&1 \
+	    || { apt-get update --quiet > /dev/null && apt-get install --yes --quiet chromium > /dev/null; }; } } \
+	  || echo "Chromium is missing: the browser tests will not run. Install the package chromium."
 
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# two workers on two cores: more threads each would only wait for one another
-test: export OMP_NUM_THREADS = 1
-test: lint
+# Two workers with one thread each: more threads would only compete for two cores.
+test stress: export OMP_NUM_THREADS = 1
+test: lint browser
 	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 2 --jaxtyping-packages=jeanie,beartype.beartype -m "not errors and not plain" -q
+	$(BIN)/pytest -n 2 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" -q
+
+stress: setup
+	$(BIN)/python tests/stress.py --rounds 20
+
+sanitize: setup
+	$(BIN)/python tests/alignment/sanitized.py
 
 demo: setup
 	$(BIN)/python examples/demo.py
 
 bench: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(PIP) --editable '.[dev,bench]'
 	$(BIN)/python benchmarks/align.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/train.py

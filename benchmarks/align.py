@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 import jeanie
-from jeanie.align import instruction_set
-from jeanie.align.native import _library
+from jeanie.alignment import get_instruction_set
+from jeanie.alignment.backends.kernel_library import load_library
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01
@@ -151,7 +151,7 @@ def scaling() -> dict[str, dict[str, float]]:
 
 def instructions() -> dict[str, float] | str:
     """Instructions a cell by callgrind, which counts the same on any load."""
-    library, compiler = _library(), shutil.which("c++") or shutil.which("g++")
+    library, compiler = load_library(), shutil.which("c++") or shutil.which("g++")
     if not shutil.which("valgrind") or not compiler or library is None:
         return "not measured: needs valgrind, a C++ compiler and the kernel"
     cases = {"7x7, 30 blocks, shift 2": (64, 30, 7, 7, 2), "5x5, 20 blocks, shift 1": (64, 20, 5, 5, 1),
@@ -242,7 +242,7 @@ def commit() -> str:
 def measure() -> dict[str, object]:
     result: dict[str, object] = {
         "machine": platform.processor() or platform.machine(), "cores": torch.get_num_threads(),
-        "instruction_set": instruction_set(), "torch": torch.__version__, "python": platform.python_version(),
+        "instruction_set": get_instruction_set(), "torch": torch.__version__, "python": platform.python_version(),
         "commit": commit(),
         "gamma": GAMMA, "dtype": "float32", "seed": 0,
     }  # fmt: skip

@@ -1,11 +1,11 @@
-"""Speed of preprocessing, views and blocks: the calls that the docs show beside a plain NumPy loop, in one run.
+"""Speed of preprocessing, views and blocks, compared with a plain NumPy loop in the same run.
 
-1,000 synthetic clips, every person of each: centred on the torso, turned into 7 x 7 Euler views, every view
-scaled per axis, cut into blocks of 8 frames, in padded batches (docs/views.md, "From joints to blocks"). Both
-routes start from the same motions and must agree to rounding; they run in turn on one core each, and medians
-over the rounds are compared. Views multiply memory by 49, so the size of a batch matters: the first of
-``--batch`` is the one that counts, once more with a mask in every call; the others are reported. Prints a
-report and writes benchmarks/results/data.json.
+The steps are those of docs/views.md, "From joints to blocks": every person of 1,000 synthetic clips is centred on the
+torso, rotated into 7 x 7 Euler views, scaled per axis in every view, and cut into blocks of 8 frames, in padded
+batches. Both versions start from the same motions and must agree up to rounding. They run alternately on one core, and
+the report compares medians over the rounds. Views multiply memory by 49, so the batch size matters: the ratio is that
+of the first value of ``--batch``, which also runs with a mask in every call. Prints a report and writes
+benchmarks/results/data.json.
 """
 
 import argparse
@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from jeanie.datasets.synthetic import open_synthetic
-from jeanie.skeleton import LAYOUTS, Motion, block_counts, blocks, centre, scale, streams, stride_of
+from jeanie.datasets.synthetic.dataset import open_synthetic
+from jeanie.skeleton import LAYOUTS, Motion, centre, compute_streams, compute_stride, count_blocks, scale
+from jeanie.skeleton.blocks import blocks
 from jeanie.views import EulerViews
 
 LAYOUT = LAYOUTS["ntu25"]
@@ -33,7 +34,7 @@ Body = tuple[Tensor, Tensor]  # joints [frame, 25, 3], valid [frame, 25]
 
 
 def batched(bodies: list[Body], size: int, masks: bool = False) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """(index, blocks [body, 7, 7, block, 8, 25, 3], frames [body]) of batches of bodies of similar length."""
+    """Yield (index, blocks [body, 7, 7, block, 8, 25, 3], frames [body]) for batches of bodies of similar length."""
     order = sorted(range(len(bodies)), key=lambda i: len(bodies[i][0]))
     for start in range(0, len(order), size):
         index = order[start : start + size]
@@ -42,17 +43,17 @@ def batched(bodies: list[Body], size: int, masks: bool = False) -> Iterator[tupl
         lengths = torch.tensor([len(bodies[i][0]) for i in index])
 
         turned = VIEWS(centre(joints, LAYOUT, valid))
-        seen = valid[:, None, None] if masks else None  # missing joints are 0 and stay 0: needed by neither
+        seen = valid[:, None, None] if masks else None  # missing joints are 0 and stay 0 without a mask
         scaled = scale(turned, "axis", LAYOUT, seen)
-        features = streams(scaled, LAYOUT, ("joints",), seen)
+        features = compute_streams(scaled, LAYOUT, ("joints",), seen)
         yield index, blocks(features, LENGTH, RATIO, lengths), lengths
 
 
-def looped(bodies: list[Body]) -> Iterator[np.ndarray]:
-    """The same, straightforwardly, in a loop over clips, views and frames: [49, block, 8, 25, 3] a body."""
+def cut_in_loops(bodies: list[Body]) -> Iterator[np.ndarray]:
+    """Yield the same blocks from a loop over clips, views and frames: [49, block, 8, 25, 3] per body."""
     rotations = VIEWS.rotations().flatten(0, 1).float().numpy()
     torso = LAYOUT.torso
-    stride = stride_of(LENGTH, RATIO)
+    stride = compute_stride(LENGTH, RATIO)
     for tensor, mask in bodies:
         joints, valid = tensor.numpy(), mask.numpy()
         frames = np.arange(len(joints))
@@ -80,12 +81,12 @@ def looped(bodies: list[Body]) -> Iterator[np.ndarray]:
         yield np.stack(views)
 
 
-def check(bodies: list[Body], size: int, masks: bool) -> float:
-    """Largest difference between the two routes."""
-    expected = list(looped(bodies))
+def compare(bodies: list[Body], size: int, masks: bool) -> float:
+    """Return the largest difference between the two versions."""
+    expected = list(cut_in_loops(bodies))
     worst = 0.0
     for index, cut, lengths in batched(bodies, size, masks):
-        counts = block_counts(lengths, LENGTH, stride_of(LENGTH, RATIO)).tolist()
+        counts = count_blocks(lengths, LENGTH, compute_stride(LENGTH, RATIO)).tolist()
         for i, own, count in zip(index, cut.flatten(1, 2), counts, strict=True):
             if expected[i].shape[1] != count:
                 raise SystemExit(f"body {i}: {count} blocks, the loop has {expected[i].shape[1]}")
@@ -93,15 +94,15 @@ def check(bodies: list[Body], size: int, masks: bool) -> float:
     return worst
 
 
-def seconds(results: Iterable[object]) -> float:
-    """Time to run through all results; nothing is kept."""
+def measure_seconds(results: Iterable[object]) -> float:
+    """Return the time to iterate over all results without keeping them."""
     start = time.perf_counter()
     for _ in results:
         pass
     return time.perf_counter() - start
 
 
-def all_bodies(motions: list[Motion]) -> list[Body]:
+def list_bodies(motions: list[Motion]) -> list[Body]:
     return [body for motion in motions for body in zip(*motion.bodies, strict=True)]
 
 
@@ -111,7 +112,7 @@ def main() -> None:
     )
     parser.add_argument("--clips", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batch", type=int, nargs="+", default=[8, 1, 64], help="bodies in a batch")
+    parser.add_argument("--batch", type=int, nargs="+", default=[8, 1, 64], help="bodies per batch")
     options = parser.parse_args()
     torch.set_num_threads(1)
 
@@ -120,18 +121,20 @@ def main() -> None:
     begin = time.perf_counter()
     motions = [data[int(i)] for i in chosen]
     generating = time.perf_counter() - begin
-    bodies = all_bodies(motions)
-    worst = max(check(bodies[:20], options.batch[0], masks) for masks in (False, True))
+    bodies = list_bodies(motions)
+    worst = max(compare(bodies[:20], options.batch[0], masks) for masks in (False, True))
     if worst > 1e-4:
-        raise SystemExit(f"the two routes differ by {worst:g}")
+        raise SystemExit(f"the two versions differ by {worst:g}")
 
     first = f"batches of {options.batch[0]}"
     times: dict[str, list[float]] = {}
     for _ in range(options.rounds):
         for size in options.batch:
-            times.setdefault(f"batches of {size}", []).append(seconds(batched(bodies, size)))
-        times.setdefault(f"{first}, masks", []).append(seconds(batched(bodies, options.batch[0], True)))
-        times.setdefault("loop", []).append(seconds(looped(bodies)))
+            times.setdefault(f"batches of {size}", []).append(measure_seconds(batched(bodies, size)))
+        times.setdefault(f"{first}, masks", []).append(
+            measure_seconds(batched(bodies, options.batch[0], True))
+        )
+        times.setdefault("loop", []).append(measure_seconds(cut_in_loops(bodies)))
     medians = {name: statistics.median(values) for name, values in times.items()}
     ratios = {name: round(medians["loop"] / median, 1) for name, median in medians.items() if name != "loop"}
     report = {
@@ -148,7 +151,7 @@ def main() -> None:
         "generating_ms_per_clip": round(1000 * generating / options.clips, 2),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}",
         "threads": torch.get_num_threads(),
-        "load_average": round(os.getloadavg()[0], 1),  # what else the machine did
+        "load_average": round(os.getloadavg()[0], 1),  # other work on the machine
         "huge_pages": os.environ.get("THP_MEM_ALLOC_ENABLE") == "1",
         "seed": 0,
     }

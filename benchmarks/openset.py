@@ -25,13 +25,26 @@ from torch import Tensor
 
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.errors import JeanieError
-from jeanie.experiments.pretraining.augment import HARSH, Manner, augment, retimed
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.model import SHIPPED
-from jeanie.recogniser.bank import BANK_FILE, Bank, fingerprint, log_distance, spread, write_motions
-from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, auroc, evidence, reliability
+from jeanie.pretraining.augment import STRONG_AUGMENTATION, AugmentationStrength, augment, retime
+from jeanie.recogniser.background import (
+    BACKGROUND_FILE,
+    BackgroundSet,
+    compute_log_statistics,
+    log_distance,
+    write_motions,
+)
+from jeanie.recogniser.confidence import (
+    CALIBRATION_FILE,
+    Calibration,
+    compute_auroc,
+    compute_evidence,
+    compute_reliability,
+)
+from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.skeleton import LAYOUTS, Motion
-from jeanie.skeleton.normal import sampled
+from jeanie.skeleton.canonical_body import sample_core_joints
 
 ROOT = Path(__file__).resolve().parent.parent
 UNSEEN = ("msraction3d", "nw-ucla", "sbu")
@@ -76,17 +89,21 @@ class Answers:
 
 def changed(motion: Motion, strength: float, seed: int) -> Motion:
     """A motion of one person as another body would do it in another manner before another sensor."""
-    usual, generator = HARSH, torch.Generator().manual_seed(seed)
-    values = {name: strength * getattr(usual, name) for name in Manner.model_fields}
-    manner = Manner(**values | {name: min(1.0, values[name]) for name in CHANCES})
-    joints, _ = sampled(motion, 64)
-    made = augment(retimed(joints, manner, generator, 48), manner, generator)
+    usual, generator = STRONG_AUGMENTATION, torch.Generator().manual_seed(seed)
+    values = {name: strength * getattr(usual, name) for name in AugmentationStrength.model_fields}
+    augmentation = AugmentationStrength(**values | {name: min(1.0, values[name]) for name in CHANCES})
+    joints, _ = sample_core_joints(motion, 64)
+    made = augment(retime(joints, augmentation, generator, 48), augmentation, generator)
     return Motion(made[0][:, None], LAYOUTS["core15"], rate=motion.rate)
 
 
 @torch.no_grad()
 def table(
-    model: FewShotModel, bank: Bank, data: Dataset, index: Sequence[int], strength: float | None = None
+    model: FewShotModel,
+    background_set: BackgroundSet,
+    data: Dataset,
+    index: Sequence[int],
+    strength: float | None = None,
 ) -> Table:
     """Every distance between some clips of a data set; with a ``strength`` those of one person, changed."""
     if strength is not None:
@@ -101,8 +118,8 @@ def table(
         subjects,
         log_distance(model.compare(query, support)),
         log_distance(model.compare(support, support)),
-        spread(model.compare(query, bank.support)),
-        bank.around_supports(model, support),
+        compute_log_statistics(model.compare(query, background_set.support)),
+        background_set.measure_supports(model, support),
     )
 
 
@@ -165,7 +182,7 @@ def answers(found: Table, queries: Tensor, enrolled: np.ndarray, examples: list[
     row = torch.stack([rows[one.indices] for rows, one in zip(examples, nearest, strict=True)], 1)
     row = row.gather(1, best[:, None])[:, 0]
     own = torch.stack([fellows(found, rows) for rows in examples])
-    proof = evidence(
+    proof = compute_evidence(
         ordered[:, 0],
         ordered[:, min(1, len(examples) - 1)],
         tuple(one[row] for one in found.around_support),
@@ -221,16 +238,16 @@ def fit(proof: Tensor, right: Tensor) -> Tensor:
 
 def measured(name: str, found: Answers, calibration: Calibration) -> dict[str, Any]:
     """How well answers are told from each other, and how true confidences are."""
-    confidence = calibration.confidence(found.evidence)
+    confidence = calibration.compute_confidence(found.evidence)
     accepted, known, right = confidence >= 0.5, found.known, found.right
-    rows = reliability(confidence, right)
+    rows = compute_reliability(confidence, right)
     return {
         "name": name,
         "answers": len(right),
         "accuracy": float(right[known].double().mean()),
-        "auroc_distance": auroc(-found.distance, known),
-        "auroc": auroc(confidence, known),
-        "auroc_right": auroc(confidence, right),
+        "auroc_distance": compute_auroc(-found.distance, known),
+        "auroc": compute_auroc(confidence, known),
+        "auroc_right": compute_auroc(confidence, right),
         "false_alarms": float(accepted[~known].double().mean()),
         "recognised": float((accepted & right)[known].double().mean()),
         "confused": float((accepted & ~right)[known].double().mean()),
@@ -258,9 +275,12 @@ def main() -> None:
     made, cmu = open_dataset("synthetic"), open_dataset("cmu")
     for_bank, *made_parts = divided(map(str, made.labels), 3, rng)
     cmu_parts = divided((label for label in cmu.labels if label is not None), 2, rng)
-    write_motions(options.model / BANK_FILE.name, background(rng, for_bank))
-    bank = Bank.for_model(model, options.model / BANK_FILE.name)  # as it will be used, in half precision
-    print(f"bank: {len(bank)} motions, {(options.model / BANK_FILE.name).stat().st_size} bytes", flush=True)
+    write_motions(options.model / BACKGROUND_FILE.name, background(rng, for_bank))
+    background_set = BackgroundSet.for_model(
+        model, options.model / BACKGROUND_FILE.name
+    )  # as it will be used, in half precision
+    size = (options.model / BACKGROUND_FILE.name).stat().st_size
+    print(f"background set: {len(background_set)} motions, {size} bytes", flush=True)
 
     chosen = [i for part in made_parts for name in part for i in _some(made, name, rng)]
     short = [i for i, label in enumerate(cmu.labels) if label is not None and len(cmu[i]) <= LONGEST]
@@ -268,7 +288,7 @@ def main() -> None:
     tables = []
     for strength in (None, *STRENGTHS):
         for data, index, parts in sources:
-            found = table(model, bank, data, index, strength)
+            found = table(model, background_set, data, index, strength)
             tables.append((found, [[name for name in part if name in set(found.labels)] for part in parts]))
             print(f"{found.name}: {len(found.labels)} clips", flush=True)
     shown = [episodes(found, fit_on, options.seed + at) for at, (found, (fit_on, _)) in enumerate(tables)]
@@ -279,10 +299,13 @@ def main() -> None:
     (options.model / CALIBRATION_FILE.name).write_text(calibration.model_dump_json(indent=1) + "\n")
 
     asked = [(f"{t.name}, left out", episodes(t, rest, options.seed + 10)) for t, (_, rest) in tables]
-    asked += [answer for name in UNSEEN for answer in unseen(model, bank, name, options.seed)]
+    asked += [answer for name in UNSEEN for answer in unseen(model, background_set, name, options.seed)]
     results = [measured(name, found, calibration) for name, found in asked]
     before = [measured(name, found, clean) for name, found in asked]
-    about = f"Model {fingerprint(model)[:8]}, bank of {len(bank)} motions; fitted on {calibration.fitted_on}."
+    about = (
+        f"Model {fingerprint(model)[:8]}, background set of {len(background_set)} motions; "
+        f"fitted on {calibration.fitted_on}."
+    )
     (ROOT / "docs" / "results" / "openset.md").write_text(
         openset_page.report(results, before, calibration, about)
     )
@@ -303,11 +326,13 @@ def calibrated(shown: Sequence[Answers], said: str) -> Calibration:
     return Calibration(bias=bias, **dict(zip(NAMES, weights, strict=True)), fitted_on=said)
 
 
-def unseen(model: FewShotModel, bank: Bank, name: str, seed: int) -> list[tuple[str, Answers]]:
+def unseen(
+    model: FewShotModel, background_set: BackgroundSet, name: str, seed: int
+) -> list[tuple[str, Answers]]:
     """Answers on a data set of which nothing is fitted: of all sizes, and with one example of five actions."""
     try:
         data = open_dataset(name)
-        found = table(model, bank, data, range(len(data)))
+        found = table(model, background_set, data, range(len(data)))
     except JeanieError as error:
         print(f"{name} is left out: {error}")
         return []

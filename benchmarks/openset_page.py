@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jeanie.recogniser.openset import Calibration
+from jeanie.recogniser.confidence import Calibration
 
 NAMES = list(Calibration.model_fields)[1:8]
 

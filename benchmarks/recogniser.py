@@ -17,12 +17,13 @@ from pathlib import Path
 
 import torch
 
-from jeanie.datasets.action_table import ACTIONS
-from jeanie.datasets.synthetic import open_synthetic
+from jeanie.datasets.synthetic.action_table import ACTIONS
+from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser import Library, Recogniser
-from jeanie.recogniser.bank import Bank, fingerprint
-from jeanie.recogniser.gallery import PRUNED
+from jeanie.recogniser.background import BackgroundSet
+from jeanie.recogniser.fingerprints import fingerprint
+from jeanie.recogniser.gallery import PRUNING_SIZE
 from jeanie.skeleton import Motion
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,12 +39,12 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def recogniser_of(
-    model: FewShotModel, bank: Bank, examples: list[tuple[str, Motion]], folder: Path
+    model: FewShotModel, background_set: BackgroundSet, examples: list[tuple[str, Motion]], folder: Path
 ) -> Recogniser:
     """A recogniser on a library file with some examples, which it has looked at already."""
     library = Library(folder / f"{len(examples)}.db")
     library.add_many(examples)
-    recogniser = Recogniser(model, library, bank=bank)
+    recogniser = Recogniser(model, library, background_set=background_set)
     recogniser.recognise(examples[0][1])
     return recogniser
 
@@ -51,16 +52,19 @@ def recogniser_of(
 def agree(recogniser: Recogniser, model: FewShotModel, query: Motion) -> int:
     """Check an answer against comparing with every example; how many were aligned in full."""
     gallery = recogniser._gallery
-    shelf = gallery.shelf()
-    assert shelf is not None
+    snapshot = gallery.take_snapshot()
+    assert snapshot is not None
     with torch.no_grad():
         features = model.features(model.collate([query]), "query")
-        every = model.compare(features, shelf.features)[0]
-    found = gallery.nearest(features, shelf)
-    for place in range(len(shelf.actions)):
-        expected = every[shelf.action == place].min()
+        every = model.compare(features, snapshot.features)[0]
+    found = gallery.find_nearest(features, snapshot)
+    for place in range(len(snapshot.actions)):
+        expected = every[snapshot.action == place].min()
         torch.testing.assert_close(found.distances[place], expected, rtol=1e-4, atol=1e-6)
-    assert shelf.actions[int(found.distances.argmin())] == shelf.actions[int(shelf.action[every.argmin()])]
+    assert (
+        snapshot.actions[int(found.distances.argmin())]
+        == snapshot.actions[int(snapshot.action[every.argmin()])]
+    )
     return found.compared
 
 
@@ -74,7 +78,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = FewShotModel.load()
-    bank = Bank.for_model(model)
+    background_set = BackgroundSet.for_model(model)
     subjects = max(2, -(-max(options.sizes) // 8))
     studio = open_synthetic(subjects=subjects, actions=CHOSEN)
     asked = open_synthetic(seed=1, subjects=2, takes=1, cameras=2, actions=CHOSEN)
@@ -83,7 +87,7 @@ def main() -> None:
         made = {}
         for size in options.sizes:
             examples = [(action, studio[i]) for action in CHOSEN for i in by_action[action][:size]]
-            made[size] = recogniser_of(model, bank, examples, Path(folder))
+            made[size] = recogniser_of(model, background_set, examples, Path(folder))
             print(f"{len(examples)} examples enrolled", flush=True)
         queries = list(asked.motions)
         aligned = {size: statistics.mean(agree(one, model, q) for q in queries) for size, one in made.items()}
@@ -96,9 +100,9 @@ def main() -> None:
                 features = model.features(model.collate([query]), "query")
             for size, one in made.items():
                 times[size].append(timed(lambda r=one, q=query: r.recognise(q)))  # type: ignore[misc]
-                shelf = one._gallery.shelf()
+                snapshot = one._gallery.take_snapshot()
                 with torch.no_grad():
-                    brute[size].append(timed(lambda s=shelf, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
+                    brute[size].append(timed(lambda s=snapshot, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
         for one in made.values():
             one.library.close()
     report(options, model, {key: statistics.median(values) for key, values in times.items()},
@@ -122,7 +126,7 @@ def report(
         f"query alone; {len(CHOSEN)} actions, medians of {options.rounds} interleaved rounds, "
         f"{options.threads} thread{'s' * (options.threads > 1)},",
         f"{platform.machine()}, torch {torch.__version__}, model {fingerprint(model)[:8]}.",
-        f"From {PRUNED} examples on, those that cannot be the nearest of their action are left out by exact bounds;",
+        f"From {PRUNING_SIZE} examples on, exact bounds leave out those that cannot be the nearest of their action;",
         "every answer was checked against aligning all of them.",
         "",
         f"One pass of the encoder: {encoder:.2f} ms.",

@@ -11,7 +11,6 @@ belongs to: a run that was stopped goes on, and new weights are measured anew. T
 """
 
 import argparse
-import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +22,17 @@ import torch
 from recognition_page import page
 from recognition_tasks import NEEDS, SECTIONS, Result, fused, opened, there
 
-from jeanie.experiments.evaluation import evaluate
-from jeanie.experiments.protocols import protocol
-from jeanie.experiments.protocols.splits import Split
-from jeanie.experiments.provenance import commit, versions
-from jeanie.experiments.recipes import RECIPES
-from jeanie.experiments.reports.report import pooled, unit_means
-from jeanie.experiments.runs import Run
-from jeanie.experiments.training import train
+from jeanie._internal.digest import hash_bytes
+from jeanie._internal.files import write_atomically
+from jeanie._internal.provenance import get_commit, get_versions
+from jeanie.evaluation.evaluate import evaluate
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.evaluation.protocols.splits import Split
+from jeanie.evaluation.report.report import pool_seeds, unit_means
 from jeanie.fewshot import FewShotModel
-from jeanie.fewshot.saving import write_atomically
+from jeanie.training.recipes import RECIPES
+from jeanie.training.run import Run
+from jeanie.training.train import train
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "recognition.json"
@@ -45,10 +45,11 @@ VALIDATION = {"msr": None, "ucla": 0.4}  # the published protocol holds nothing 
 
 def digest(model: FewShotModel) -> str:
     """A short name for a model: its settings and its weights."""
-    found = hashlib.sha256(model.config.model_dump_json().encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(name.encode() + tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()[:16]
+    tensors = (
+        name.encode() + tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        for name, tensor in sorted(model.state_dict().items())
+    )
+    return hash_bytes(model.config.model_dump_json(), *tensors)[:16]
 
 
 def members(model: FewShotModel) -> Iterator[FewShotModel]:
@@ -56,7 +57,7 @@ def members(model: FewShotModel) -> Iterator[FewShotModel]:
     encoder = model.config.encoder
     for number, own in enumerate(encoder.scales or [encoder.strides] * encoder.members):
         settings = {"encoder.members": 1, "encoder.strides": own, "encoder.scales": ()}
-        alone = FewShotModel(model.config.but(settings), model.layout)
+        alone = FewShotModel(model.config.with_values(settings), model.layout)
         mark = f"members.{number}."
         weights = {
             name.replace(mark, "members.0."): tensor
@@ -79,7 +80,12 @@ class Book:
         RESULTS.parent.mkdir(exist_ok=True)
         tuned = self.kept["tuned"].items()
         self.kept["tuned"] = {key: row for key, row in tuned if key in self.kept["models"]}
-        about = {"commit": commit(), "versions": versions(), "machine": platform.machine(), "threads": 1}
+        about = {
+            "commit": get_commit(),
+            "versions": get_versions(),
+            "machine": platform.machine(),
+            "threads": 1,
+        }
         self.kept["about"] = about
         write_atomically(RESULTS, (json.dumps(_short(self.kept), indent=1) + "\n").encode())
 
@@ -118,17 +124,17 @@ class Book:
 
 def tuning() -> str:
     """A short name for the settings of fine-tuning."""
-    return hashlib.sha256(RECIPES["finetune"].train.model_dump_json().encode()).hexdigest()[:8]
+    return hash_bytes(RECIPES["finetune"].train.model_dump_json())[:8]
 
 
 def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
     """Accuracy after fine-tuning, and of the start on the same queries, with the validation that decided."""
-    chosen = protocol(TUNED[task])
+    chosen = get_protocol(TUNED[task])
     dataset = opened(TUNED[task]).dataset
     splits = chosen.splits(dataset, validation=VALIDATION[task])
     runs, found = [], {}
     for seed in seeds:
-        config = RECIPES["finetune"].train.but(seed=seed)
+        config = RECIPES["finetune"].train.with_values(seed=seed)
         out = RUNS / f"{digest(start)}-{tuning()}-{task}-{seed}"
         some = [split for split in splits if task == "msr" or split.name == f"seed {seed}, 1+2 to 3"]
         run = train(
@@ -148,9 +154,9 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
 
         def of(split: Split) -> FewShotModel:
             kept = run.model(split.name).config
-            chosen = start.but({"encoder.shares": kept.encoder.shares})
+            chosen = start.with_config({"encoder.shares": kept.encoder.shares})
             known = [dataset.motions[clip] for clip in split.train]
-            return (chosen.among(known, kept.hubs) if kept.hubs else chosen).eval()
+            return (chosen.with_hubness_correction(known, kept.hubness) if kept.hubness else chosen).eval()
 
         return of
 
@@ -165,7 +171,7 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
                 for run, some in runs
             ]  # fmt: skip
             if task == "msr":
-                rows = pooled(reports).predictions
+                rows = pool_seeds(reports).predictions
                 units, over = unit_means(rows, "splits"), "splits"
             else:
                 units, over = [report.accuracy / 100 for report in reports], "seeds"
@@ -173,7 +179,7 @@ def tuned(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
     if task == "msr":
         found |= fused(start)
     rows = [
-        row | {"seed": seed, "shares": list(used.encoder.shares), "hubs": used.hubs}
+        row | {"seed": seed, "shares": list(used.encoder.shares), "hubness": used.hubness}
         for seed, (run, _) in zip(seeds, runs, strict=True)
         for row in run.summary()
         for used in [run.model(row["split"]).config]

@@ -5,7 +5,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from jeanie.experiments.reports.statistics import Estimate, mcnemar, mean_of, paired_share, share_of
+from jeanie.evaluation.statistics import (
+    Estimate,
+    estimate_mean,
+    estimate_paired_share,
+    estimate_share,
+    mcnemar,
+)
 
 ABLATION = Path(__file__).resolve().parent / "results" / "ablation.md"
 Kept = dict[str, Any]
@@ -66,8 +72,8 @@ def estimate(result: Kept) -> Estimate:
     """Accuracy in percent with its 95 % interval."""
     units = result["units"]
     if result["over"] == "queries":
-        return share_of(round(sum(units)), len(units)).times(100)
-    return mean_of(units)[0].times(100)
+        return estimate_share(round(sum(units)), len(units)).times(100)
+    return estimate_mean(units)[0].times(100)
 
 
 def difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
@@ -75,8 +81,8 @@ def difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
     pairs = list(zip(first["units"], second["units"], strict=True))
     if first["over"] == "queries":
         only, other = (sum(a > b for a, b in some) for some in (pairs, [(b, a) for a, b in pairs]))
-        return paired_share(only, other, len(pairs)).times(100), mcnemar(only, other)
-    found, p = mean_of([a - b for a, b in pairs])
+        return estimate_paired_share(only, other, len(pairs)).times(100), mcnemar(only, other)
+    found, p = estimate_mean([a - b for a, b in pairs])
     return found.times(100), p
 
 
@@ -254,8 +260,8 @@ def tuned(kept: Kept, shipped: str) -> str:
 
 def _choices(runs: Sequence[Kept]) -> str:
     """How often hubs were held back, and one kind of networks taken alone."""
-    hubs, alone = sum(run["hubs"] > 0 for run in runs), sum(bool(run["shares"]) for run in runs)
-    return f"hubs were held back in {hubs}, one kind of networks was taken alone in {alone}"
+    hubness, alone = sum(run["hubness"] > 0 for run in runs), sum(bool(run["shares"]) for run in runs)
+    return f"hubs were held back in {hubness}, one kind of networks was taken alone in {alone}"
 
 
 def encoders(kept: Kept) -> str:

@@ -20,16 +20,23 @@ from typing import Any
 
 import torch
 
+from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.datasets import Dataset
-from jeanie.experiments.protocols import protocol
-from jeanie.experiments.provenance import commit, versions
-from jeanie.experiments.reports.statistics import Estimate, holm, mcnemar, mean_of, paired_share, share_of
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.evaluation.statistics import (
+    Estimate,
+    estimate_mean,
+    estimate_paired_share,
+    estimate_share,
+    holm,
+    mcnemar,
+)
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.model import SHIPPED
 from jeanie.recogniser import Recogniser
-from jeanie.recogniser.bank import fingerprint
+from jeanie.recogniser.fingerprints import fingerprint
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -52,11 +59,11 @@ class Task:
 
 def tasks(episodes: int) -> Iterator[Task]:
     """The three tasks, the first ``episodes`` of every split."""
-    chosen = protocol("msraction3d-exemplars")
+    chosen = get_protocol("msraction3d-exemplars")
     data = chosen.open()
     (split,) = chosen.splits(data)
     yield Task("MSRAction3D", data, list(split.test), "the authors' exemplars, 10 actions", whole=True)
-    chosen = protocol("nwucla-crossview")
+    chosen = get_protocol("nwucla-crossview")
     data = chosen.open()
     crossed = [one for one in chosen.splits(data) if len(set(one.name.split(" to "))) == 2]
     drawn = [split.test[at] for split in crossed for at in range(min(episodes, len(split.test)))]
@@ -66,7 +73,7 @@ def tasks(episodes: int) -> Iterator[Task]:
         drawn,
         f"10 actions, {len(crossed)} ordered pairs of cameras, other subjects",
     )
-    chosen = protocol("sbu")
+    chosen = get_protocol("sbu")
     data = chosen.open()
     drawn = [
         split.test[at] for split in chosen.splits(data) for at in range(min(3 * episodes, len(split.test)))
@@ -76,8 +83,8 @@ def tasks(episodes: int) -> Iterator[Task]:
 
 def methods(data: Dataset) -> dict[str, FewShotModel]:
     """The shipped model and two without learning, for the layout of a data set."""
-    plain = RAW.but({"inputs.prepare.layout": data.layout.name, "align.persons": "matched"})
-    soft = plain.but({"align.gamma": GAMMA})
+    plain = RAW.with_values({"inputs.prepare.layout": data.layout.name, "align.persons": "matched"})
+    soft = plain.with_values({"align.gamma": GAMMA})
     return {OURS: FewShotModel.load(), DTW: FewShotModel.raw(plain), SOFT: FewShotModel.raw(soft)}
 
 
@@ -100,8 +107,8 @@ def estimate(right: list[list[bool]], whole: bool) -> Estimate:
     """Accuracy in percent: Wilson's interval over queries, or Student's over episodes."""
     if whole:
         (row,) = right
-        return share_of(sum(row), len(row)).times(100)
-    return mean_of([sum(row) / len(row) for row in right])[0].times(100)
+        return estimate_share(sum(row), len(row)).times(100)
+    return estimate_mean([sum(row) / len(row) for row in right])[0].times(100)
 
 
 def difference(ours: list[list[bool]], others: list[list[bool]], whole: bool) -> tuple[Estimate, float]:
@@ -109,9 +116,9 @@ def difference(ours: list[list[bool]], others: list[list[bool]], whole: bool) ->
     if whole:
         pairs = list(zip(ours[0], others[0], strict=True))
         first, second = (sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
-        return paired_share(first, second, len(pairs)).times(100), mcnemar(first, second)
+        return estimate_paired_share(first, second, len(pairs)).times(100), mcnemar(first, second)
     each = [(sum(a) - sum(b)) / len(a) for a, b in zip(ours, others, strict=True)]
-    found, p = mean_of(each)
+    found, p = estimate_mean(each)
     return found.times(100), p
 
 
@@ -264,8 +271,8 @@ def main() -> None:
         row["minus"][name]["p"] = p
     about = {
         "model": fingerprint(FewShotModel.load(SHIPPED)),
-        "commit": commit(),
-        "versions": versions() | {"torch": torch.__version__},
+        "commit": get_commit(),
+        "versions": get_versions() | {"torch": torch.__version__},
         "seconds": time.monotonic() - start,
     }
     (RESULTS / "recogniser.json").write_text(json.dumps({**about, "tasks": rows}, indent=1) + "\n")

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from jeanie.datasets import Dataset
-from jeanie.experiments.labelling import LabelConfig, Neighbours, propagate
-from jeanie.experiments.predictions import class_distances
-from jeanie.experiments.protocols import protocol
-from jeanie.experiments.protocols.splits import with_rivals
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.evaluation.protocols.splits import add_distractors
 from jeanie.fewshot import Features, FewShotModel
+from jeanie.fewshot.classes import class_distances
 from jeanie.fewshot.episodes import Draw, Episode
+from jeanie.recogniser.labelling import LabelConfig, Neighbours, propagate
 from jeanie.skeleton import Motion
-from jeanie.views.euler import rotations
+from jeanie.views.euler import make_rotations
 
 YAW = 60  # degrees either way
 TAKES = 2  # draws of takes where one person shows all actions
@@ -40,10 +40,10 @@ class Data:
 
 @cache
 def opened(name: str) -> Data:
-    dataset = protocol(name).open()
+    dataset = get_protocol(name).open()
     motions = tuple(dataset.motions)
     draws = torch.rand(len(motions), generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    turns = rotations(YAW * (2 * draws - 1), torch.zeros(()).double())
+    turns = make_rotations(YAW * (2 * draws - 1), torch.zeros(()).double())
     turned = tuple(
         motion.replace(joints=torch.einsum("ij,tpkj->tpki", turn.to(motion.joints), motion.joints))
         for motion, turn in zip(motions, turns, strict=True)
@@ -101,13 +101,13 @@ def one_person(data: Data, classes: Sequence[Any], seed: int) -> Iterator[Episod
 
 
 def msr(model: FewShotModel) -> dict[str, Result]:
-    data, splits = opened("msraction3d-splits"), protocol("msraction3d-splits").splits
+    data, splits = opened("msraction3d-splits"), get_protocol("msraction3d-splits").splits
     found = table(model, data.motions, data.motions)
     ten, five = splits(data.dataset, way=10), splits(data.dataset, way=5)
     people = [
         replace(split, test=tuple(one_person(data, split.test_classes, at))) for at, split in enumerate(ten)
     ]
-    (fixed,) = protocol("msraction3d-exemplars").splits(data.dataset)
+    (fixed,) = get_protocol("msraction3d-exemplars").splits(data.dataset)
     shown = {"exemplars": fixed.test_variants["with exemplars"], "exemplars-without": fixed.test}
     labelled = {"fixed": [fixed.test[0]], "drawn": [one for split in ten for one in _all_of(data, split)]}
     return {
@@ -173,8 +173,8 @@ def spread_labels(near: Neighbours, order: Tensor, config: LabelConfig) -> Tenso
 def ucla(model: FewShotModel) -> dict[str, Result]:
     data = opened("nwucla-crossview")
     found = table(model, data.motions, data.motions)
-    splits = protocol("nwucla-crossview").splits(data.dataset)
-    published = protocol("nwucla-published").splits(data.dataset)
+    splits = get_protocol("nwucla-crossview").splits(data.dataset)
+    published = get_protocol("nwucla-published").splits(data.dataset)
     same = [split for split in splits if split.name[0] == split.name[-1]]
     return {
         "ucla-same": over_splits(found, same),
@@ -185,7 +185,7 @@ def ucla(model: FewShotModel) -> dict[str, Result]:
 
 def sbu(model: FewShotModel) -> dict[str, Result]:
     data = opened("sbu")
-    (split,) = protocol("sbu").splits(data.dataset)
+    (split,) = get_protocol("sbu").splits(data.dataset)
     found = table(model, data.motions, data.motions)
     return {
         "sbu": {"over": "episodes", "units": [hits(found, one).double().mean().item() for one in split.test]}
@@ -219,9 +219,9 @@ def fused(model: FewShotModel) -> dict[str, Result]:
     found = {}
     for way in (10, 5):
         units = []
-        for split in protocol("msraction3d-splits").splits(data.dataset, way=way):
+        for split in get_protocol("msraction3d-splits").splits(data.dataset, way=way):
             scores = [
-                torch.cat([hits(own + weight * raw, one) for one in with_rivals(split)])
+                torch.cat([hits(own + weight * raw, one) for one in add_distractors(split)])
                 .double()
                 .mean()
                 .item()
@@ -239,4 +239,4 @@ NEEDS = {"msr": "msraction3d-splits", "ucla": "nwucla-crossview", "sbu": "sbu", 
 
 
 def there(name: str) -> bool:
-    return protocol(name).available()
+    return get_protocol(name).available()

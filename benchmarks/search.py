@@ -16,8 +16,8 @@ import torch
 
 from jeanie.datasets import open_dataset
 from jeanie.fewshot import FewShotModel
-from jeanie.recogniser.bank import fingerprint
-from jeanie.recogniser.search import Found, find
+from jeanie.recogniser.fingerprints import fingerprint
+from jeanie.recogniser.search.find import SearchResult, find
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ((0, 60), (300, 40), (1200, 20))  # clip and first frame
@@ -39,7 +39,7 @@ def main() -> None:
         for clip, start in EXAMPLES:
             example = clips[clip][start : start + 60]
 
-            def search(prune: bool) -> tuple[Found, float]:
+            def search(prune: bool) -> tuple[SearchResult, float]:
                 begun = time.perf_counter()
                 found = find(model, example, clips, 10, cache=cache, prune=prune)  # noqa: B023
                 return found, time.perf_counter() - begun

@@ -16,19 +16,19 @@ import torch
 from jeanie.datasets import open_dataset
 from jeanie.datasets.dataset import Dataset
 from jeanie.recogniser import Recogniser
-from jeanie.recogniser.bank import fingerprint
-from jeanie.recogniser.stream import Stream
+from jeanie.recogniser.fingerprints import fingerprint
+from jeanie.recogniser.stream.stream import Stream
 from jeanie.skeleton import Motion
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "recogniser"))
+sys.path.insert(0, str(ROOT / "tests"))
 from movements import found, joined, moving  # noqa: E402  what the tests measure by
 
 KINDS = {"a second of rest between clips": 1.0, "cut to the movement, no rest at all": 0.0}
 
 
-def drawn(clips: Dataset, seed: int, count: int) -> tuple[dict[str, list[Motion]], list[Motion]]:
-    """Examples by action, and clips of another person."""
+def draw_clips(clips: Dataset, seed: int, count: int) -> tuple[dict[str, list[Motion]], list[Motion]]:
+    """Return examples per action and clips of another person."""
     labels, subjects = list(clips.labels), list(clips.subjects)
     chosen = random.Random(seed)
     actions = chosen.sample(sorted(set(labels), key=str), 5)
@@ -45,8 +45,8 @@ def drawn(clips: Dataset, seed: int, count: int) -> tuple[dict[str, list[Motion]
     return {label: motions for label, motions in examples.items() if motions}, shown[:count]
 
 
-def measured(recogniser: Recogniser, shown: list[Motion], pause: float) -> tuple[float, ...]:
-    """Recall and precision of events, the same and right labels of those with a label, milliseconds a frame."""
+def measure_stream(recogniser: Recogniser, shown: list[Motion], pause: float) -> tuple[float, ...]:
+    """Return recall and precision of all events, those of labelled events, their accuracy, and ms per frame."""
     parts = shown if pause else [moving(clip) for clip in shown]
     joints, truth = joined(parts, pause, blend=0.3 if pause else 0.2)
     stream = Stream(recogniser, shown[0].layout, rate=shown[0].rate)
@@ -69,21 +69,21 @@ def main() -> None:
     clips = open_dataset("msraction3d")
     rows: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
     for draw in range(given.draws):
-        examples, shown = drawn(clips, given.seed + draw, given.clips)
+        examples, shown = draw_clips(clips, given.seed + draw, given.clips)
         with Recogniser.load() as recogniser:
             for label, motions in examples.items():
                 recogniser.enrol(label, motions)
             for kind, pause in KINDS.items():
-                rows[kind].append(measured(recogniser, shown, pause))
+                rows[kind].append(measure_stream(recogniser, shown, pause))
             model = fingerprint(recogniser.model)[:8]
     lines = [
         "# Movements in streams\n",
         "Written by `benchmarks/streams.py`: clips of MSRAction3D by one person one after another, five actions",
         f"enrolled with up to three examples by two others; {given.draws} draws (seeds from {given.seed}) of",
         f"{given.clips} clips, model {model}, {platform.machine()}, torch {torch.__version__}, 1 thread.",
-        "An event is in the right place where it and a clip have at least half of what both cover in common.\n",
+        "An event is in the right place if the intersection over union with a clip is at least 0.5.\n",
         "| | clips found | events in right places | clips found and named | named events in right places "
-        "| right names | CPU, ms a frame |",
+        "| right names | CPU, ms per frame |",
         "|---|---|---|---|---|---|---|",
     ]
     for kind, values in rows.items():

@@ -24,26 +24,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jeanie.align import instruction_set
+from jeanie._internal.memory import keep_freed_memory
+from jeanie.alignment import get_instruction_set
+from jeanie.compute.distributed import World
 from jeanie.encoders import PRESETS
-from jeanie.experiments.learning.augment import AugmentConfig
-from jeanie.experiments.learning.distributed import World
-from jeanie.experiments.learning.learner import Learner
-from jeanie.experiments.learning.memory import keep_freed_memory
-from jeanie.experiments.learning.settings import TrainConfig
-from jeanie.experiments.protocols import protocol
-from jeanie.fewshot.config import ModelConfig, ViewConfig
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.fewshot.config import EulerViewsConfig, ModelConfig
 from jeanie.fewshot.episodes import Episode
 from jeanie.fewshot.inputs import Store, arrange
 from jeanie.fewshot.losses import LossConfig
 from jeanie.fewshot.model import FewShotModel
+from jeanie.training.augment import AugmentConfig
+from jeanie.training.config import TrainConfig
+from jeanie.training.step import Learner
 
 ROOT = Path(__file__).resolve().parent.parent
 # dropout is off on both sides, so that their gradients can be compared; sigma is such that distances are not saturated
 MODEL = ModelConfig(
-    views=ViewConfig(kind="euler", azimuth=30, altitude=30, step=15),
-    encoder=PRESETS["small"].but(dropout=0.0),
-).but({"align.sigma": 10.0})
+    views=EulerViewsConfig(azimuth=30, altitude=30, step=15),
+    encoder=PRESETS["small"].with_values(dropout=0.0),
+).with_values({"align.sigma": 10.0})
 TRAIN = TrainConfig(
     episodes=1000, batch=1, queries=1, mirror=False, augment=AugmentConfig(),
     loss=LossConfig(kind="similarity"), optimiser="sgd", rate=1e-6, schedule="constant", weight_decay=1e-6, clip=None,
@@ -200,7 +200,7 @@ class Task:
     """The data, and a learner for so many queries a class."""
 
     def __init__(self) -> None:
-        self.protocol = protocol("msraction3d-splits")
+        self.protocol = get_protocol("msraction3d-splits")
         self.data = self.protocol.open()
         self.split = self.protocol.splits(self.data, validation=0)[0]
         self.store: Store | None = None
@@ -209,7 +209,9 @@ class Task:
         torch.manual_seed(0)
         model = FewShotModel(MODEL, self.data.layout)
         self.store = model.store(self.data.motions) if self.store is None else self.store
-        episodes = self.split.training(self.data, way=WAY, queries=queries, count=TRAIN.episodes, seed=0)
+        episodes = self.split.training_episodes(
+            self.data, way=WAY, queries=queries, count=TRAIN.episodes, seed=0
+        )
         for number in range(50):  # all clips are read and prepared before anything is timed
             self.store[episodes[number].query], self.store[episodes[number].support]
         return Learner(model, TRAIN, episodes, self.store, World())
@@ -296,7 +298,7 @@ def measure(rounds: int) -> dict[str, Any]:
     task = Task()
     learner = task.learner()
     result: dict[str, Any] = {
-        "machine": platform.processor() or platform.machine(), "instruction_set": instruction_set(),
+        "machine": platform.processor() or platform.machine(), "instruction_set": get_instruction_set(),
         "torch": torch.__version__, "python": platform.python_version(), "commit": commit(), "threads": 1,
         "dtype": "float32", "seed": 0, "task": "MSRAction3D, 10-way 1-shot, 1 query a class, 5x5 views, small preset",
     }  # fmt: skip

@@ -17,22 +17,22 @@ from rich.progress import Progress
 
 from jeanie import FewShotModel
 from jeanie.cli.evaluate import result_table
-from jeanie.encoders import EncoderConfig
-from jeanie.experiments.evaluation import evaluate
-from jeanie.experiments.learning.settings import TrainConfig
-from jeanie.experiments.protocols import protocol
-from jeanie.experiments.reports.comparison import compare
-from jeanie.experiments.reports.examples import examples
-from jeanie.experiments.reports.html import write_html
-from jeanie.experiments.reports.report import UNITS
-from jeanie.experiments.training import train
-from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
+from jeanie.encoders import MlpEncoderConfig
+from jeanie.evaluation.evaluate import evaluate
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.evaluation.report.comparison import compare
+from jeanie.evaluation.report.examples import find_examples
+from jeanie.evaluation.report.html import write_html
+from jeanie.evaluation.report.report import UNITS
+from jeanie.fewshot.config import EulerViewsConfig, JeanieConfig, ModelConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
+from jeanie.training.config import TrainConfig
+from jeanie.training.train import train
 
 OUT = Path("runs/demo")
 EPISODES = 300
 
-VIEWS = ViewConfig(azimuth=45, altitude=30, step=15)  # 7 x 5 simulated cameras
+VIEWS = EulerViewsConfig(azimuth=45, altitude=30, step=15)  # 7 x 5 simulated cameras
 JEANIE = ModelConfig(
     inputs=InputConfig(
         prepare=PrepareConfig(layout="core15", frames=24, size="bones"),
@@ -42,23 +42,23 @@ JEANIE = ModelConfig(
         stride=2 / 3,
     ),
     views=VIEWS,
-    encoder=EncoderConfig(kind="mlp", mlp=(64,), features=32),
-    align=AlignConfig(metric="sqeuclidean", gamma=0.05, relative=True, normalise="length"),
+    encoder=MlpEncoderConfig(mlp=(64,), features=32),
+    align=JeanieConfig(metric="sqeuclidean", gamma=0.05, relative=True, normalise="length"),
 )
 LEARNT = {
     "JEANIE": JEANIE,
-    "FVM": JEANIE.but({"align.method": "fvm"}),
-    "soft-DTW": JEANIE.but({"views.kind": "none"}),
+    "FVM": JEANIE.with_values({"align.method": "fvm"}),
+    "soft-DTW": JEANIE.with_values({"views.kind": "none"}),
 }
 RAW = FewShotModel.raw("dtw").config
-UNLEARNT = {"raw JEANIE": RAW.but(views=VIEWS), "raw DTW": RAW}  # block coordinates, no learning
+UNLEARNT = {"raw JEANIE": RAW.with_values(views=VIEWS), "raw DTW": RAW}  # block coordinates, no learning
 
 
 def main() -> None:
     began = perf_counter()
     torch.set_num_threads(1)  # the tensors are small: threads would mostly wait for each other
     console = Console(highlight=False)
-    task = protocol("synthetic")
+    task = get_protocol("synthetic")
     dataset = task.open()
     dataset = replace(dataset, read=cache(dataset.read))  # every clip is generated once
     (split,) = splits = task.splits(dataset)
@@ -89,7 +89,7 @@ def main() -> None:
         seeds = (settings.seed,) if name in learnt else ()
         report = evaluate(model, task, dataset=dataset, splits=splits, method=name, seeds=seeds)
         reports.append(report)
-        shown += examples(model, report, dataset, splits, count=6 if name == "JEANIE" else 2)
+        shown += find_examples(model, report, dataset, splits, count=6 if name == "JEANIE" else 2)
     page = write_html(reports, OUT / "report.html", examples=shown, title=task.title)
 
     console.print(result_table(reports, compare(reports)))

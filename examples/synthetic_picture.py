@@ -11,8 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.collections import LineCollection
 
-from jeanie.datasets.action_table import ACTIONS
-from jeanie.datasets.synthetic import open_synthetic
+from jeanie.datasets.synthetic.action_table import ACTIONS
+from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.skeleton.motion import Motion
 
 COLUMNS = 5

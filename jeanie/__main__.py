@@ -1,6 +1,6 @@
 """``python -m jeanie`` is the command ``jeanie``."""
 
-from jeanie.cli import main
+from jeanie.cli.app import main
 
 __all__: list[str] = []
 

@@ -1,78 +1,147 @@
-"""One way to configure everything: typed, frozen, checked at birth, from keywords, a TOML or a JSON file."""
+"""The base of every configuration: typed, frozen, checked when it is made; from keywords, TOML or JSON."""
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jeanie.errors import ConfigError
 
-__all__ = ["Config", "leaves"]
+__all__ = ["Config"]
 
 MAX_BYTES = 2**20
-Self = TypeVar("Self", bound="Config")  # typing.Self is more than run-time checkers of hints take
+Self = TypeVar("Self", bound="Config")  # run-time checkers of hints do not support typing.Self
 
 
 class Config(BaseModel):
-    """Base of every configuration. A wrong name or value raises ConfigError that says which and why."""
+    """Base of every configuration: frozen, and checked when it is made.
+
+    A field can be a union of configurations with a discriminator, such as ``kind``. Its values may leave the
+    discriminator out; the default's counts then.
+
+    Raises:
+        ConfigError: If a name or a value is wrong. The message says which and why.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **values: Any) -> None:
+        for name, field in type(self).model_fields.items():
+            if isinstance(field.discriminator, str) and isinstance(values.get(name), Mapping):
+                default = getattr(field.default, field.discriminator)
+                values[name] = {field.discriminator: default, **values[name]}
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(_told(type(self), error)) from None
+            raise ConfigError(_describe(type(self), error)) from None
 
     @classmethod
-    def read(cls: type[Self], path: str | Path) -> Self:
-        """The configuration in a TOML or JSON file."""
-        values = _table(Path(path))
+    def from_file(cls: type[Self], path: str | Path) -> Self:
+        """Return the configuration in a TOML or JSON file.
+
+        Raises:
+            ConfigError: If the file cannot be read or holds a wrong name or value.
+        """
+        values = _read_table(Path(path))
         try:
             return cls(**values)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
-    def changed(self: Self, values: Mapping[str, Any]) -> Self:
-        """A copy with values changed; a table reaches inside, as does a dot: ``{"align.gamma": 0.1}``."""
-        return self.but(dict(leaves(values)))
-
-    def changed_by(self: Self, path: str | Path) -> Self:
-        """A copy with the values of a TOML or JSON file in place of its own."""
-        values = _table(Path(path))
+    def with_file(self: Self, path: str | Path) -> Self:
+        """Return a copy that takes the values of a TOML or JSON file; see ``with_values``."""
+        values = _read_table(Path(path))
         try:
-            return self.changed(values)
+            return self.with_values(values)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
-    def but(self: Self, changes: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
-        """A checked copy with some values changed; ``"align.gamma"`` reaches into a configuration inside."""
-        values = self.model_dump()
+    def with_values(self: Self, changes: Mapping[str, Any] | None = None, /, **named: Any) -> Self:
+        """Return a checked copy with other values.
+
+        A dotted name or a table changes values of a section: ``{"align.gamma": 0.1}`` or
+        ``{"align": {"gamma": 0.1}}``. If a section changes its kind, it starts from the defaults of the new
+        kind and keeps the values of fields that both kinds have.
+
+        >>> from jeanie import ModelConfig
+        >>> config = ModelConfig().with_values({"encoder.kind": "temporal", "encoder.width": 4}, unit=2.0)
+        >>> config.encoder.width, config.encoder.members, config.unit
+        (4, 1, 2.0)
+
+        Raises:
+            ConfigError: If a name is unknown, also to the new kind, or a value is wrong.
+        """
+        values, tables = dict(self), dict[str, dict[str, Any]]()
         for key, value in {**(changes or {}), **named}.items():
-            inner = values
-            *above, last = key.split(".")
-            for name in above:
-                inner = inner.get(name) if isinstance(inner, dict) else None  # type: ignore[assignment]
-            if not isinstance(inner, dict):
-                raise ConfigError(f"{type(self).__name__} has no {key!r}: {'.'.join(above)} holds no values")
-            inner[last] = value.model_dump() if isinstance(value, Config) else value
+            name, _, rest = key.partition(".")
+            if rest:
+                tables.setdefault(name, {})[rest] = value
+            elif isinstance(value, Mapping) and isinstance(values.get(name), Config):
+                tables.setdefault(name, {}).update(value)
+            else:
+                values[name] = value
+        for name, table in tables.items():
+            values[name] = self._change_section(name, values.get(name), table)
         return type(self)(**values)
 
+    def changed_values(self) -> dict[str, Any]:
+        """Return the values that differ from the defaults, as JSON; a section with kinds names its kind."""
+        values: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value == field.default:
+                continue
+            values[name] = _dump(value)
+            if isinstance(field.discriminator, str):
+                values[name] |= {field.discriminator: getattr(value, field.discriminator)}
+        return values
 
-def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Values inside tables, each under its dotted name."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+    def _change_section(self, name: str, section: Any, table: Mapping[str, Any]) -> Any:
+        if isinstance(section, Mapping):
+            return {**section, **table}
+        if not isinstance(section, Config):
+            raise ConfigError(
+                f"{type(self).__name__} has no '{name}.{next(iter(table))}': {name} is not a section; "
+                f"the options are {', '.join(type(self).model_fields)}"
+            )
+        try:
+            return self._change_kind(name, section, table).with_values(table)
+        except ConfigError as error:
+            raise ConfigError(f"{type(self).__name__}: {name}: {error}") from None
+
+    def _change_kind(self, name: str, section: "Config", table: Mapping[str, Any]) -> "Config":
+        """Return the section as the kind that ``table`` asks for, with the values that both kinds have."""
+        field = type(self).model_fields[name]
+        tag = field.discriminator
+        if not isinstance(tag, str) or table.get(tag, getattr(section, tag)) == getattr(section, tag):
+            return section
+        members = {kind: member for member in get_args(field.annotation) for kind in _kinds(member, tag)}
+        if table[tag] not in members:
+            raise ConfigError(f"{tag} needs one of {', '.join(members)}, got {table[tag]!r}")
+        member = members[table[tag]]
+        shared = {key: value for key, value in section if key in member.model_fields and key not in table}
+        kind: Config = member(**{**shared, tag: table[tag]})
+        return kind
 
 
-def _table(path: Path) -> dict[str, Any]:
-    """The names and values of a TOML or JSON file."""
+def _kinds(member: type[Config], tag: str) -> tuple[str, ...]:
+    return get_args(member.model_fields[tag].annotation)
+
+
+def _dump(value: Any) -> Any:
+    """Return a value of a configuration as JSON; configurations keep only their changed values."""
+    if isinstance(value, Config):
+        return value.changed_values()
+    if isinstance(value, tuple):
+        return [_dump(item) for item in value]
+    return value
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    """Read the names and values of a TOML or JSON file."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path}: over {MAX_BYTES} bytes; this is no configuration")
@@ -87,20 +156,28 @@ def _table(path: Path) -> dict[str, Any]:
     return values
 
 
-def _told(cls: type[Config], error: ValidationError) -> str:
-    """Every problem as "name: what is wrong, got value", with the names there are where one is unknown."""
+def _describe(cls: type[Config], error: ValidationError) -> str:
+    """Return every problem as "name: problem, got value"; an unknown name lists the known ones."""
     lines = []
     for problem in error.errors(include_url=False):
-        place = ".".join(str(part) for part in problem["loc"]) or cls.__name__
-        inner = problem.get("ctx", {}).get("error")
-        if isinstance(inner, ConfigError):  # of a configuration inside, which has said it all
-            lines.append(f"{place}: {inner}")
-            continue
-        if problem["type"] == "extra_forbidden":
-            said = "no such option"
-            if len(problem["loc"]) == 1:
-                said += f"; the options are {', '.join(cls.model_fields)}"
+        place, context = _name(cls, problem["loc"]), problem.get("ctx", {})
+        inner = context.get("error")
+        if isinstance(inner, ConfigError):  # from a section, whose message is complete
+            text = str(inner)
+        elif problem["type"] == "union_tag_invalid":
+            tag = context["discriminator"].strip("'")
+            text = f"{tag} needs one of {context['expected_tags']}, got {context['tag']!r}"
+        elif problem["type"] == "extra_forbidden":
+            text = f"no such option; the options are {', '.join(cls.model_fields)}"
         else:
-            said = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, got {problem['input']!r}"
-        lines.append(f"{place}: {said}")
+            text = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, got {problem['input']!r}"
+        lines.append(f"{place}: {text}" if place else text)
     return f"{cls.__name__}: " + "; ".join(lines)
+
+
+def _name(cls: type[Config], location: tuple[int | str, ...]) -> str:
+    """Return the dotted name of a value, without the kind that pydantic adds for a union."""
+    field = cls.model_fields.get(str(location[0])) if location else None
+    if field is not None and field.discriminator is not None:
+        location = (location[0], *location[2:])
+    return ".".join(map(str, location))

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from jeanie.align import Alignment
+from jeanie.alignment import Alignment
 from jeanie.errors import ConfigError
 
 __all__ = ["draw_alignment", "draw_poses", "new_figure"]

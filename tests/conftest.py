@@ -1,4 +1,4 @@
-"""Shared set-up of the tests."""
+"""Shared set-up of the tests, and the rule that nothing is skipped silently."""
 
 import importlib
 import os
@@ -9,6 +9,11 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for oracles
+
+collect_ignore_glob = ["**/conftest.py"]  # they hold fixtures, not tests
+
+# A skip is allowed only for a data set that is not here. Its reason says so with one of these words.
+DATA_REASONS = ("JEANIE_DATA", "recordings")
 
 settings.register_profile("jeanie", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 settings.load_profile("jeanie")
@@ -23,3 +28,31 @@ def script(request):
         return importlib.import_module(request.module.SCRIPT)
     finally:
         sys.path.remove(folder)
+
+
+def skip_reason(report):
+    """Return why a test was skipped, or None if it ran or waits for a data set."""
+    reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    return reason if reason and not any(word in reason for word in DATA_REASONS) else None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Turn a skip for a missing tool into a failure on CI."""
+    outcome = yield
+    report = outcome.get_result()
+    reason = skip_reason(report)
+    if reason and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"skipped on CI: {reason}. Install what is missing; only data sets may be absent."
+
+
+def pytest_terminal_summary(terminalreporter):
+    """List tests that did not run because a tool is missing."""
+    missing = sorted(
+        {reason for one in terminalreporter.stats.get("skipped", ()) if (reason := skip_reason(one))}
+    )
+    if missing:
+        terminalreporter.section("not run: missing tools")
+        for reason in missing:
+            terminalreporter.line(reason.removeprefix("Skipped: "))

@@ -1,10 +1,9 @@
-"""Damaged files for every reader: each must end in a motion or in a DataError, soon, and in bounded memory.
+"""Damaged files for every reader: each must end in a motion or a DataError, within limits of time and memory.
 
     python tests/fuzz.py --cases 20000 --seed 0
 
-The cases run in a process of their own, limited in memory and watched, so that a crash of native code is a
-finding like any other. ``--seed S --only N`` makes case N again and shows its traceback, and ``--keep DIR``
-writes its files there.
+The cases run in a worker process with limited memory, so that a crash of native code is a finding like any other.
+``--seed S --only N`` repeats case N and shows its traceback; ``--keep DIR`` writes its files there.
 """
 
 import argparse
@@ -25,8 +24,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz_damage import ways
-from fuzz_seeds import Seed, seeds
+from fuzz_damage import list_damages
+from fuzz_seeds import Seed, make_seeds
 
 from jeanie.datasets import read_motion
 from jeanie.errors import DataError
@@ -35,41 +34,41 @@ __all__ = ["main"]
 
 CPU_SECONDS = 10.0
 SILENT_SECONDS = 150
-MEMORY = 3 * 2**29  # above what the process has when all is loaded
+MEMORY = 3 * 2**29  # in addition to the process after its imports
 
 
 class TooSlow(BaseException):
-    """A case took more processor time than it may."""
+    """A case took too much processor time."""
 
 
 def main() -> int:
-    """Run the cases and report; 0 if nothing was found."""
+    """Run the cases and print a report. Return 0 without findings, else 1."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--cases", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", type=int, help="run one case here and show its traceback")
     options.add_argument("--keep", type=Path, help="folder for the files of that case")
-    options.add_argument("--json", action="store_true", help="one JSON object and nothing else")
+    options.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     options.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.work:
-        return work(chosen.seed, *chosen.work)
+        return run_cases(chosen.seed, *chosen.work)
     if chosen.only is not None:
-        return show(chosen.seed, chosen.only, chosen.keep)
-    report = watch(chosen.seed, chosen.cases, quiet=chosen.json)
+        return repeat_case(chosen.seed, chosen.only, chosen.keep)
+    report = supervise(chosen.seed, chosen.cases, quiet=chosen.json)
     sys.stdout.write((json.dumps(report) if chosen.json else json.dumps(report, indent=1)) + "\n")
     return 1 if report["findings"] else 0
 
 
-def case(seed: int, number: int, start: list[Seed]) -> tuple[Seed, dict[str, bytes]]:
-    """The files of a case."""
+def make_case(seed: int, number: int, seeds: list[Seed]) -> tuple[Seed, dict[str, bytes]]:
+    """Return a seed and its files, damaged."""
     chance = random.Random(f"{seed}:{number}")
-    chosen = chance.choices(start, [one.weight for one in start])[0]
+    chosen = chance.choices(seeds, [entry.weight for entry in seeds])[0]
     files = dict(chosen.files)
     name = chance.choice(chosen.damage)
     data = files[name]
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
-        data = chance.choice(ways(name))(data, chance)
+        data = chance.choice(list_damages(name))(data, chance)
     files[name] = data
     if chance.random() < 0.01:
         del files[name]
@@ -78,8 +77,8 @@ def case(seed: int, number: int, start: list[Seed]) -> tuple[Seed, dict[str, byt
     return chosen, files
 
 
-def put(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write the files of a case; the path that its reader is given."""
+def write_files(folder: Path, files: dict[str, bytes]) -> Path:
+    """Write the files of a case into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, data in files.items():
@@ -87,43 +86,43 @@ def put(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def attempt(start: Seed, folder: Path) -> str:
-    """What became of a case: Motion, DataError, or what should not have come."""
-    path = folder if len(start.files) > 1 else folder / next(iter(start.files))
+def read_case(chosen: Seed, folder: Path) -> str:
+    """Return the outcome of a case: Motion, DataError, or a description of a wrong error."""
+    path = folder if len(chosen.files) > 1 else folder / next(iter(chosen.files))
     try:
-        start.read(path)
+        chosen.read(path)
     except DataError as error:
         return "DataError" if str(folder) in str(error) else f"DataError without the file: {str(error)[:200]}"
     return "Motion"
 
 
-def work(seed: int, first: int, stop: int) -> int:
-    """Run cases, and say on standard output what is begun and what came of it."""
+def run_cases(seed: int, first: int, stop: int) -> int:
+    """Run cases and print the start and the outcome of each one."""
     warnings.simplefilter("error")
-    start = seeds()
-    limits()
-    signal.signal(signal.SIGPROF, too_slow)
+    seeds = make_seeds()
+    limit_memory()
+    signal.signal(signal.SIGPROF, raise_too_slow)
     with tempfile.TemporaryDirectory() as place:
         for number in range(first, stop):
-            chosen, files = case(seed, number, start)
-            folder = put(Path(place) / "case", files)
-            say({"begin": number, "seed": chosen.name})
+            chosen, files = make_case(seed, number, seeds)
+            folder = write_files(Path(place) / "case", files)
+            print_line({"begin": number, "seed": chosen.name})
             before = time.process_time()
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
             try:
-                outcome = attempt(chosen, folder)
+                outcome = read_case(chosen, folder)
             except (Exception, TooSlow) as error:
                 where = traceback.extract_tb(error.__traceback__)[-1]
-                place_of = f"{Path(where.filename).name}:{where.lineno}"
-                outcome = f"{type(error).__name__}: {str(error)[:200]} at {place_of}"
+                location = f"{Path(where.filename).name}:{where.lineno}"
+                outcome = f"{type(error).__name__}: {str(error)[:200]} at {location}"
             signal.setitimer(signal.ITIMER_PROF, 0)
-            say({"end": number, "outcome": outcome, "seconds": time.process_time() - before})
-    say({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+            print_line({"end": number, "outcome": outcome, "seconds": time.process_time() - before})
+    print_line({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
     return 0
 
 
-def limits() -> None:
-    """Bound the memory of this process."""
+def limit_memory() -> None:
+    """Limit the memory of this process."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         size = int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -131,17 +130,17 @@ def limits() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def too_slow(*_: object) -> None:
+def raise_too_slow(*_: object) -> None:
     raise TooSlow(f"more than {CPU_SECONDS} seconds of processor time")
 
 
-def say(line: dict[str, object]) -> None:
+def print_line(line: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
-def watch(seed: int, cases: int, *, quiet: bool) -> dict[str, object]:
-    """Run all cases in working processes, a new one after each that broke down."""
+def supervise(seed: int, cases: int, *, quiet: bool) -> dict[str, object]:
+    """Run all cases in a worker process, and start a new one after each crash."""
     outcomes: Counter[str] = Counter()
     readers: Counter[str] = Counter()
     findings: list[dict[str, object]] = []
@@ -152,7 +151,7 @@ def watch(seed: int, cases: int, *, quiet: bool) -> dict[str, object]:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
         )
-        for line in heard(process):
+        for line in read_lines(process):
             if "begin" in line:
                 state = line
             elif "peak" in line:
@@ -169,13 +168,15 @@ def watch(seed: int, cases: int, *, quiet: bool) -> dict[str, object]:
                 if not quiet and first % 2000 == 0:
                     sys.stderr.write(f"{first} of {cases}: {dict(outcomes)}\n")
         ended = process.wait()
+        if ended and state["seed"] == "?":
+            raise SystemExit(f"the worker process does not start: exit code {ended}")
         if ended and first < cases:
-            said = (
+            outcome = (
                 f"the process ended with {ended}"
                 if ended != -9
-                else f"no end after {SILENT_SECONDS} s, or killed"
+                else f"no output for {SILENT_SECONDS} s, or killed"
             )
-            findings.append({"case": state["begin"], "reader": state["seed"], "outcome": said})
+            findings.append({"case": state["begin"], "reader": state["seed"], "outcome": outcome})
             outcomes["finding"] += 1
             first = state["begin"] + 1
     return {
@@ -189,9 +190,9 @@ def watch(seed: int, cases: int, *, quiet: bool) -> dict[str, object]:
     }
 
 
-def heard(process: "subprocess.Popen[bytes]"):
-    """What a working process says; it is killed when it is silent for too long."""
-    waiting = b""
+def read_lines(process: "subprocess.Popen[bytes]"):
+    """Yield the lines of a worker process; kill it if it is silent for too long."""
+    rest = b""
     while True:
         if not select.select([process.stdout], [], [], SILENT_SECONDS)[0]:
             process.kill()
@@ -199,16 +200,16 @@ def heard(process: "subprocess.Popen[bytes]"):
         if not more:
             process.stdout.close()
             return
-        *whole, waiting = (waiting + more).split(b"\n")
-        yield from map(json.loads, whole)
+        *complete, rest = (rest + more).split(b"\n")
+        yield from map(json.loads, complete)
 
 
-def show(seed: int, number: int, keep: Path | None) -> int:
-    """Run one case here."""
-    chosen, files = case(seed, number, seeds())
-    folder = put((keep or Path(tempfile.mkdtemp())) / "case", files)
+def repeat_case(seed: int, number: int, keep: Path | None) -> int:
+    """Run one case in this process."""
+    chosen, files = make_case(seed, number, make_seeds())
+    folder = write_files((keep or Path(tempfile.mkdtemp())) / "case", files)
     sys.stdout.write(f"{chosen.name} in {folder}\n")
-    sys.stdout.write(attempt(chosen, folder) + "\n")
+    sys.stdout.write(read_case(chosen, folder) + "\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Ways to damage a file: bits, lines, numbers, odd text, deep nesting, and the inside of JSON and npz."""
+"""Functions that damage a file: its bytes, lines or numbers, or the content of JSON and npz files."""
 
 import io
 import json
@@ -6,7 +6,7 @@ import re
 import warnings
 import zipfile
 
-__all__ = ["ways"]
+__all__ = ["list_damages"]
 
 NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 ODD_NUMBERS = (
@@ -37,24 +37,42 @@ ODD_VALUES = [
 ]
 
 
-def ways(name: str):
-    """How a file can be damaged: bytes always, and the inside of what is JSON or a zip file."""
-    plain = [flip, overwrite, cut, drop, repeat, numbers, numbers, odd_text, deep, splice]
+def list_damages(name: str):
+    """Return the functions that damage a file of this name: of bytes, and of the content of JSON and zip files."""
+    plain = [
+        flip_bits,
+        overwrite_bytes,
+        cut_end,
+        drop_bytes,
+        repeat_bytes,
+        replace_number,
+        replace_number,
+        insert_odd_text,
+        insert_nesting,
+        splice_bytes,
+    ]
     if name.endswith((".npz",)):
-        return [*plain, inside_zip, inside_zip, inside_zip, inside_zip]
+        return [*plain, damage_zip_member, damage_zip_member, damage_zip_member, damage_zip_member]
     if name.endswith(".json"):
-        return [*plain, lines, inside_json, inside_json, inside_json, inside_json]
-    return [*plain, lines, lines, lines]
+        return [
+            *plain,
+            damage_lines,
+            damage_json_value,
+            damage_json_value,
+            damage_json_value,
+            damage_json_value,
+        ]
+    return [*plain, damage_lines, damage_lines, damage_lines]
 
 
-def flip(data, chance):
+def flip_bits(data, chance):
     changed = bytearray(data)
     for _ in range(chance.choice((1, 2, 8, 64)) if changed else 0):
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
     return bytes(changed)
 
 
-def overwrite(data, chance):
+def overwrite_bytes(data, chance):
     changed = bytearray(data)
     for _ in range(chance.choice((1, 4)) if changed else 0):
         at = (
@@ -69,32 +87,32 @@ def overwrite(data, chance):
     return bytes(changed)
 
 
-def cut(data, chance):
+def cut_end(data, chance):
     at = chance.randrange(len(data) + 1)
     return chance.choice((data[:at], data[at:], data[: max(0, len(data) - chance.randrange(9))]))
 
 
-def drop(data, chance):
+def drop_bytes(data, chance):
     at, size = chance.randrange(len(data) + 1), chance.choice((1, 2, 16, 200))
     return data[:at] + data[at + size :]
 
 
-def repeat(data, chance):
+def repeat_bytes(data, chance):
     at, size = chance.randrange(len(data) + 1), chance.choice((1, 16, 200, 2000))
     return data[:at] + data[at : at + size] * chance.choice((2, 2, 20)) + data[at + size :]
 
 
-def lines(data, chance):
+def damage_lines(data, chance):
     parts = data.split(b"\n")
     at, other = chance.randrange(len(parts)), chance.randrange(len(parts))
-    way = chance.randrange(5)
-    if way == 0:
+    choice = chance.randrange(5)
+    if choice == 0:
         del parts[at]
-    elif way == 1:
+    elif choice == 1:
         parts.insert(at, parts[other])
-    elif way == 2:
+    elif choice == 2:
         parts[at], parts[other] = parts[other], parts[at]
-    elif way == 3:
+    elif choice == 3:
         words = parts[at].split(b" ")
         chance.shuffle(words)
         parts[at] = b" ".join(words)
@@ -103,7 +121,7 @@ def lines(data, chance):
     return b"\n".join(parts)
 
 
-def numbers(data, chance):
+def replace_number(data, chance):
     found = list(NUMBER.finditer(data[:200_000]))
     early = found[: max(1, len(found) // 20)] if chance.random() < 0.5 else found
     if not early:
@@ -112,34 +130,45 @@ def numbers(data, chance):
     return data[: at.start()] + chance.choice(ODD_NUMBERS) + data[at.end() :]
 
 
-def odd_text(data, chance):
+def insert_odd_text(data, chance):
     at = chance.randrange(len(data) + 1)
     return data[:at] + chance.choice(ODD_TEXT) + data[at + chance.choice((0, 1)) :]
 
 
-def deep(data, chance):
+def insert_nesting(data, chance):
     at = chance.choice((0, chance.randrange(len(data) + 1)))
     return data[:at] + chance.choice(DEEP) + data[at:]
 
 
-def splice(data, chance):
+def splice_bytes(data, chance):
     at, size = chance.randrange(len(data) + 1), chance.choice((4, 64, 1000))
     start = chance.randrange(len(data) + 1)
     return data[:at] + data[start : start + size] + data[at + chance.choice((0, size)) :]
 
 
-def inside_zip(data, chance):
+def damage_zip_member(data, chance):
     """Damage a member and zip it again, so that its checksum is right."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
-    except Exception:  # it was damaged before
+    except Exception:  # it is already damaged
         return data
     if not members:
         return data
     name = chance.choice(list(members))
-    way = chance.choice((flip, overwrite, cut, numbers, numbers, odd_text, repeat, header_numbers))
-    members[name] = way(members[name], chance)
+    damage = chance.choice(
+        (
+            flip_bits,
+            overwrite_bytes,
+            cut_end,
+            replace_number,
+            replace_number,
+            insert_odd_text,
+            repeat_bytes,
+            falsify_header,
+        )
+    )
+    members[name] = damage(members[name], chance)
     if chance.random() < 0.1:
         members[chance.choice(("about.npy", "x.npy", "joints"))] = members.pop(name)
     buffer = io.BytesIO()
@@ -153,8 +182,8 @@ def inside_zip(data, chance):
     return buffer.getvalue()
 
 
-def header_numbers(data, chance):
-    """A lie in the header of an npy file, its length kept."""
+def falsify_header(data, chance):
+    """Change a number in the header of an npy file; its length stays."""
     head = data[:128]
     found = list(NUMBER.finditer(head))
     if not found:
@@ -166,11 +195,11 @@ def header_numbers(data, chance):
     return changed[:127].ljust(127) + b"\n" + data[128:]
 
 
-def inside_json(data, chance):
+def damage_json_value(data, chance):
     """Put an odd value somewhere into a JSON file."""
     try:
         value = json.loads(data)
-    except Exception:  # it was damaged before
+    except Exception:  # it is already damaged
         return data
     node, spot = None, value
     for _ in range(chance.randrange(1, 9)):

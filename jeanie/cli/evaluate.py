@@ -11,37 +11,36 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from jeanie._internal.files import write_atomically
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.compute.distributed import World, join_process_group
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
-from jeanie.experiments.evaluation import Models
-from jeanie.experiments.evaluation import evaluate as evaluate_models
-from jeanie.experiments.learning.distributed import World, joined
-from jeanie.experiments.protocols import Protocol
-from jeanie.experiments.protocols import protocol as protocol_of
-from jeanie.experiments.protocols.splits import Split
-from jeanie.experiments.reports.comparison import Paired, compare, markdown
-from jeanie.experiments.reports.examples import Example, examples
-from jeanie.experiments.reports.html import write_html
-from jeanie.experiments.reports.report import UNITS, Report, estimate, pooled
-from jeanie.experiments.runs import Run
+from jeanie.evaluation.evaluate import Models
+from jeanie.evaluation.evaluate import evaluate as evaluate_models
+from jeanie.evaluation.protocols import Protocol, get_protocol
+from jeanie.evaluation.protocols.splits import Split
+from jeanie.evaluation.report.comparison import Paired, compare, render_markdown
+from jeanie.evaluation.report.examples import Example, find_examples
+from jeanie.evaluation.report.html import write_html
+from jeanie.evaluation.report.report import UNITS, Report, estimate_accuracy, pool_seeds
 from jeanie.fewshot.model import FewShotModel
-from jeanie.fewshot.saving import write_atomically
-from jeanie.terminal import AsJson, progress, reported
+from jeanie.training.run import Run
 
 __all__ = ["evaluate", "result_table"]
 
-# models that need no folder: the strongest without learning, plain DTW, and the one that ships
+# models that need no folder: the reference without learning, plain DTW, and the shipped model
 _KNOWN: dict[str, Callable[[], FewShotModel]] = {
     "raw": FewShotModel.raw,
     "dtw": lambda: FewShotModel.raw("dtw"),
     "shipped": FewShotModel.load,
 }
-_EXAMPLES, _OTHERS = 6, 3  # alignments that a page shows of the first method, and of each other one
+_EXAMPLES, _OTHERS = 6, 3  # alignments in the report: of the first method, and of each further method
 
 
 @dataclass(frozen=True)
 class _Method:
-    """What is evaluated: its name, its models (one a seed), and the splits that it has models for."""
+    """A method under evaluation: name, models (one per seed), and the splits it has models for."""
 
     name: str
     models: tuple[Models, ...]
@@ -53,60 +52,73 @@ def evaluate(
     model: Annotated[
         str,
         typer.Argument(
-            help="Folder of a training run or of a model; or raw: no learning, dtw: plain DTW, shipped: as it comes."
+            help="Folder of a training run or of a model, or raw (no learning), dtw (plain DTW) or shipped."
         ),
     ],
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
     others: Annotated[
-        list[str] | None, typer.Option("--with", help="Further runs of the same method, with other seeds.")
+        list[str] | None,
+        typer.Option("--with", help="Further runs of the same method with other seeds; repeatable."),
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(help="Compare with this: raw (the default), dtw, shipped, a run, or a model."),
+        typer.Option(
+            help="Method to compare with: raw (default), dtw, shipped, a run or a model; repeatable."
+        ),
     ] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Compare with nothing.")] = False,
-    way: Annotated[int | None, typer.Option(min=2, help="Classes an episode.")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Do not compare with another method.")] = False,
+    way: Annotated[int | None, typer.Option(min=2, help="Number of classes per episode.")] = None,
     train_classes: Annotated[
-        int | None, typer.Option(min=0, help="Training classes, as in training.")
+        int | None, typer.Option(min=0, help="Number of training classes, as in training.")
     ] = None,
-    rule: Annotated[str, typer.Option(help="nearest support, or mean over a class's supports.")] = "nearest",
-    limit: Annotated[int | None, typer.Option(min=1, help="Episodes of each split; all by default.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with plots and alignments.")] = None,
-    markdown_file: Annotated[Path | None, typer.Option("--markdown", help="Write tables.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is some.")] = None,
+    rule: Annotated[
+        str, typer.Option(help="Class decision: nearest support, or mean over the supports of a class.")
+    ] = "nearest",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Number of episodes per split (default: all).")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots and alignments.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run, a model, or no learning at all, on a protocol: accuracy with 95 % interval."""
-    with reported(as_json), joined(device) as world:
+    """Evaluate a run or a model on a protocol: accuracy with 95 % confidence intervals."""
+    with exit_on_error(as_json), join_process_group(device) as world:
         if rule not in ("nearest", "mean"):
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
-        chosen = protocol_of(protocol)
+        chosen = get_protocol(protocol)
         dataset = chosen.open(root)
         splits = chosen.splits(dataset, way=way, train_classes=train_classes)
-        wanted = [[model, *(others or [])], *([one] for one in _rivals(model, against, alone))]
-        methods = _apart([_method(texts, chosen, splits, world) for texts in wanted], wanted)
-        common = _common(methods, splits)
+        wanted = [[model, *(others or [])], *([one] for one in _methods_to_compare(model, against, alone))]
+        methods = _with_distinct_names(
+            [_join_seeds(texts, chosen, splits, world) for texts in wanted], wanted
+        )
+        common = _common_splits(methods, splits)
         reports = []
         for method in methods:
-            with progress(world.first and not as_json, f"{method.name}, pairs") as bar:
-                reports.append(_report(method, chosen, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
-        if world.first:
-            shown = _examples(methods, reports, dataset, common) if html is not None else ()
-            _write(reports, chosen, html, markdown_file, shown)
-            _tell(reports, html, markdown_file, as_json)
+            with show_progress(world.is_first and not as_json, f"{method.name}, pairs") as bar:
+                reports.append(_evaluate_method(method, chosen, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
+        if world.is_first:
+            shown = _example_alignments(methods, reports, dataset, common) if html is not None else ()
+            _write_files(reports, chosen, html, markdown_file, shown)
+            _print_reports(reports, html, markdown_file, as_json)
 
 
-def _rivals(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
-    """What to compare with: raw unless something else is said, and nothing with itself."""
+def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
+    """Return the methods to compare with: raw by default, never the method itself."""
     if alone and against:
-        raise ConfigError("--alone compares with nothing; leave it out to compare --against something")
+        raise ConfigError("--alone and --against exclude each other")
     wanted = [] if alone else against or ["raw"]
     return [one for one in dict.fromkeys(wanted) if one != model]
 
 
-def _apart(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
-    """The methods under names that differ: the whole path where two folders have one name."""
+def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
+    """Return the methods with distinct names: the whole path if two folders have the same name."""
     names = [method.name for method in methods]
     return [
         method if names.count(method.name) == 1 else replace(method, name=text[0])
@@ -114,9 +126,9 @@ def _apart(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_
     ]
 
 
-def _method(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
-    """A method from the names of its runs, one a seed."""
-    parts = [_loaded(text, protocol, splits, world) for text in texts]
+def _join_seeds(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+    """Return a method from its runs, one run per seed."""
+    parts = [_load_join_seeds(text, protocol, splits, world) for text in texts]
     if len(parts) > 1 and not all(part.seeds for part in parts):
         raise ConfigError("--with joins training runs that differ in their seed; give runs only")
     covered = [part.splits for part in parts if part.splits is not None]
@@ -128,13 +140,13 @@ def _method(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], w
     )
 
 
-def _loaded(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+def _load_join_seeds(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
     path = Path(text)
     if text in _KNOWN:
         return _Method(text, (_KNOWN[text]().to(world.device),), (), None)
     if (path / "run.json").exists():
         run = Run.load(path)
-        return _of_run(run, path.resolve().name, protocol, splits, world)
+        return _load_run(run, path.resolve().name, protocol, splits, world)
     if (path / "model.json").exists():
         return _Method(path.resolve().name, (FewShotModel.load(path).to(world.device),), (), None)
     raise ConfigError(
@@ -143,8 +155,8 @@ def _loaded(text: str, protocol: Protocol, splits: Sequence[Split], world: World
     )
 
 
-def _of_run(run: Run, name: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
-    """A run's models: each on its own split, or, on another protocol, its only one on all splits."""
+def _load_run(run: Run, name: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+    """Return the models of a run: one per split, or its only model for every split of another protocol."""
     _check_no_leak(run, protocol, splits)
     seeds = (run.recipe.train.seed,)
     if run.protocol == protocol.name:
@@ -158,8 +170,8 @@ def _of_run(run: Run, name: str, protocol: Protocol, splits: Sequence[Split], wo
 
 
 def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> None:
-    """Raise where a class that a run has learnt would be tested as a novel one."""
-    if protocol_of(run.protocol).dataset != protocol.dataset:
+    """Raise ConfigError if the protocol tests a class that the run was trained on."""
+    if get_protocol(run.protocol).dataset != protocol.dataset:
         return
     by_name = {split.name: split for split in splits}
     for row in run.facts["splits"]:
@@ -177,8 +189,8 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
                 )
 
 
-def _common(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
-    """The splits that every method has a model for."""
+def _common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
+    """Return the splits that every method has a model for."""
     common = [
         split for split in splits if all(one.splits is None or split.name in one.splits for one in methods)
     ]
@@ -187,7 +199,7 @@ def _common(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
     return common
 
 
-def _report(
+def _evaluate_method(
     method: _Method,
     protocol: Protocol,
     dataset: Dataset,
@@ -211,22 +223,22 @@ def _report(
         )
         for models, seed in zip(method.models, seeds, strict=True)
     ]
-    return pooled(reports)
+    return pool_seeds(reports)
 
 
-def _examples(
+def _example_alignments(
     methods: Sequence[_Method], reports: Sequence[Report], dataset: Dataset, splits: Sequence[Split]
 ) -> tuple[Example, ...]:
     return tuple(
         example
         for number, (method, report) in enumerate(zip(methods, reports, strict=True))
-        for example in examples(
+        for example in find_examples(
             method.models[0], report, dataset, splits, count=_OTHERS if number else _EXAMPLES
         )
     )
 
 
-def _write(
+def _write_files(
     reports: Sequence[Report],
     protocol: Protocol,
     html: Path | None,
@@ -237,16 +249,16 @@ def _write(
         write_html(reports, html, examples=shown, title=protocol.title)
     if tables is not None:
         tables.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(tables, markdown(reports).encode())
+        write_atomically(tables, render_markdown(reports).encode())
 
 
-def _tell(reports: Sequence[Report], html: Path | None, tables: Path | None, as_json: bool) -> None:
+def _print_reports(reports: Sequence[Report], html: Path | None, tables: Path | None, as_json: bool) -> None:
     pairs = compare(reports)
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
     if as_json:
         first, *rest = (report.json() for report in reports)
-        told = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
-        typer.echo(json.dumps(told))
+        facts = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
+        typer.echo(json.dumps(facts))
         return
     console = Console(highlight=False)
     console.print(result_table(reports, pairs))
@@ -256,7 +268,7 @@ def _tell(reports: Sequence[Report], html: Path | None, tables: Path | None, as_
 
 
 def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
-    """Accuracy of each method and its difference to the last one, for a terminal."""
+    """Return a table of the accuracy of each method and its difference to the last one."""
     first = reports[0]
     table = Table(
         title=f"{escape(first.protocol)}: {first.way}-way {first.shot}-shot, {first.queries:,} queries"
@@ -278,7 +290,7 @@ def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
             cells += [f"{pair.difference.value:+.1f} ± {pair.difference.half:.1f}", f"{pair.p:.2g}"]
         table.add_row(*cells)
         for name, rows in report.variants.items():
-            found, _ = estimate(rows)
+            found, _ = estimate_accuracy(rows)
             table.add_row(
                 f"  {escape(name)}",
                 f"{found.value:.1f} ± {found.half:.1f}",

@@ -12,70 +12,73 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli.library import ModelFolder
-from jeanie.cli.search import opened
+from jeanie._internal.files import write_atomically
+from jeanie.cli.options import ModelFolder, open_source
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import Dataset, read_motion
 from jeanie.errors import ConfigError
-from jeanie.experiments.labelling import LabelConfig, Labelling
-from jeanie.experiments.labelling import label as label_motions
 from jeanie.fewshot.model import FewShotModel
-from jeanie.fewshot.saving import write_atomically
+from jeanie.recogniser.labelling import LabelConfig, Labelling
+from jeanie.recogniser.labelling import label as label_motions
 from jeanie.skeleton.motion import Motion
-from jeanie.terminal import AsJson, progress, reported
 
 __all__ = ["label"]
 
-_USUAL = LabelConfig()
+_DEFAULTS = LabelConfig()
 
 
-def _said(option: str) -> str:
-    """What the schema says of an option."""
+def _describe_option(option: str) -> str:
+    """Return the description of an option from its schema."""
     text = LabelConfig.model_fields[option].description or option
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def label(
     archive: Annotated[
-        str, typer.Argument(help="What to label: an archive, a folder of recordings, a data set.")
+        str, typer.Argument(help="What to label: an archive, a folder of recordings or a data set.")
     ],
     examples: Annotated[
         list[str],
         typer.Argument(
             metavar="EXAMPLE...",
-            help="LABEL=FILE, or a file that knows its label; a name in the archive will do for a file.",
+            help="LABEL=FILE, or a file that carries its label; FILE may be the name of a clip in the archive.",
         ),
     ],
-    abstain: Annotated[float, typer.Option(min=0, max=1, help=_said("abstain"))] = _USUAL.abstain,
-    neighbours: Annotated[int, typer.Option(min=1, help=_said("neighbours"))] = _USUAL.neighbours,
+    abstain: Annotated[
+        float, typer.Option(min=0, max=1, help=_describe_option("abstain"))
+    ] = _DEFAULTS.abstain,
+    neighbours: Annotated[
+        int, typer.Option(min=1, help=_describe_option("neighbours"))
+    ] = _DEFAULTS.neighbours,
     model: ModelFolder = None,
-    out: Annotated[Path | None, typer.Option(help="Write the labels into this file (CSV).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the labels to this CSV file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Label a whole archive from one example of each action; what is like none of them gets no label."""
-    with reported(as_json):
+    """Label a whole archive from one or a few examples per action. Unknown movements get no label."""
+    with exit_on_error(as_json):
         if out is not None and not out.absolute().parent.is_dir():
-            raise ConfigError(f"{out}: no folder {out.absolute().parent}; make it first")
+            raise ConfigError(f"{out}: no folder {out.absolute().parent}; create it first")
         config = LabelConfig(neighbours=neighbours, abstain=abstain)
-        dataset = opened(archive)
-        names = _names(dataset)
-        given = _examples(examples, dataset, names)
-        with progress(not as_json, "pairs") as bar:
+        dataset = open_source(archive)
+        names = _clip_names(dataset)
+        given = _read_examples(examples, dataset, names)
+        with show_progress(not as_json, "pairs") as bar:
             found = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
         if out is not None:
-            write_atomically(out, _csv(names, found).encode())
+            write_atomically(out, _format_csv(names, found).encode())
         if as_json:
-            typer.echo(json.dumps(_facts(names, found, out)))
+            typer.echo(json.dumps(_result_facts(names, found, out)))
         else:
-            _show(names, found, out)
+            _print_result(names, found, out)
 
 
-def _names(dataset: Dataset) -> list[str]:
+def _clip_names(dataset: Dataset) -> list[str]:
     known = getattr(dataset, "names", None)
     return [f"clip {number}" for number in range(len(dataset))] if known is None else list(map(str, known))
 
 
-def _examples(texts: list[str], dataset: Dataset, names: list[str]) -> list[tuple[str, Motion | int]]:
-    """Examples with their labels; one that lies in the archive is told by its number."""
+def _read_examples(texts: list[str], dataset: Dataset, names: list[str]) -> list[tuple[str, Motion | int]]:
+    """Return (label, example) pairs; an example from the archive is given by its number."""
     at = {name: number for number, name in enumerate(names)}
     files = {
         clip.source.resolve(): number
@@ -89,11 +92,11 @@ def _examples(texts: list[str], dataset: Dataset, names: list[str]) -> list[tupl
             tag, place = "", text
         elif not tag.strip():
             raise ConfigError(f"{text}: no label before the =; give LABEL=FILE")
-        found.append(_example(tag.strip(), place, dataset, at, files))
+        found.append(_read_example(tag.strip(), place, dataset, at, files))
     return found
 
 
-def _example(
+def _read_example(
     tag: str, place: str, dataset: Dataset, at: dict[str, int], files: dict[Path, int]
 ) -> tuple[str, Motion | int]:
     there = Path(place).exists()
@@ -106,14 +109,14 @@ def _example(
         known = shown.label
     else:
         raise ConfigError(
-            f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that knows its label"
+            f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that carries its label"
         )
     if not tag and known is None:
-        raise ConfigError(f"{place}: does not know its label; give LABEL={place}")
+        raise ConfigError(f"{place}: carries no label; give LABEL={place}")
     return tag or str(known), shown
 
 
-def _csv(names: list[str], found: Labelling) -> str:
+def _format_csv(names: list[str], found: Labelling) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["name", "label", "confidence"])
@@ -122,7 +125,7 @@ def _csv(names: list[str], found: Labelling) -> str:
     return text.getvalue()
 
 
-def _facts(names: list[str], found: Labelling, out: Path | None) -> dict[str, Any]:
+def _result_facts(names: list[str], found: Labelling, out: Path | None) -> dict[str, Any]:
     counts = Counter(found.labels)
     rows = [
         {"name": name, "label": tag, "confidence": round(sure, 4)}
@@ -137,8 +140,8 @@ def _facts(names: list[str], found: Labelling, out: Path | None) -> dict[str, An
     return facts if out is None else facts | {"out": str(out)}
 
 
-def _show(names: list[str], found: Labelling, out: Path | None) -> None:
-    """Every motion where no file has them, then how many there are of each label."""
+def _print_result(names: list[str], found: Labelling, out: Path | None) -> None:
+    """Print the label of every motion unless a file has them, then the number of motions per label."""
     if out is None:
         table = Table("name", "label", box=None, pad_edge=False)
         table.add_column("confidence", justify="right")
@@ -146,7 +149,7 @@ def _show(names: list[str], found: Labelling, out: Path | None) -> None:
             table.add_row(escape(name), "" if tag is None else escape(str(tag)), f"{sure:.2f}")
         Console(highlight=False).print(table)
     counts = Counter(found.labels)
-    told = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
-    typer.echo(f"{len(found)} motions: {', '.join(told)}", err=out is None)
+    counted = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
+    typer.echo(f"{len(found)} motions: {', '.join(counted)}", err=out is None)
     if out is not None:
         typer.echo(f"{out}: the labels")

@@ -5,30 +5,32 @@ from typing import Annotated, Any
 
 import typer
 
+from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.errors import ConfigError
-from jeanie.experiments.methods import METHODS, Method
-from jeanie.terminal import AsJson, reported
+from jeanie.paper.methods import METHODS, Method
 
 __all__ = ["methods"]
 
 
 def methods(
-    search: Annotated[str, typer.Argument(help="Only methods whose name or summary has this in it.")] = "",
+    search: Annotated[
+        str, typer.Argument(help="Only list methods whose name or summary contains this text.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the methods that train --method takes: name, what it is, and what it needs that is not installed."""
-    with reported(as_json):
+    """List the methods for train --method: name, summary and missing packages."""
+    with exit_on_error(as_json):
         rows = [
-            _facts(one) for one in METHODS.values() if search.lower() in f"{one.name} {one.summary}".lower()
+            _method_facts(one)
+            for one in METHODS.values()
+            if search.lower() in f"{one.name} {one.summary}".lower()
         ]
         if not rows:
-            raise ConfigError(
-                f"no method has {search!r} in its name or summary; jeanie methods lists them all"
-            )
-        typer.echo(json.dumps({"methods": rows}) if as_json else _table(rows))
+            raise ConfigError(f"no method contains {search!r}; jeanie methods lists all of them")
+        typer.echo(json.dumps({"methods": rows}) if as_json else _format_table(rows))
 
 
-def _facts(method: Method) -> dict[str, Any]:
+def _method_facts(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
         "summary": method.summary,
@@ -38,7 +40,7 @@ def _facts(method: Method) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _format_table(rows: list[dict[str, Any]]) -> str:
     width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:

@@ -1,29 +1,26 @@
-"""``jeanie protocols``: which experiments there are, and whether their data is at hand."""
+"""``jeanie protocols``: the experiments, and whether their data is available."""
 
 import json
 from typing import Any
 
 import typer
 
-from jeanie.experiments.protocols import PROTOCOLS, Protocol
-from jeanie.terminal import AsJson, reported
+from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.evaluation.protocols import PROTOCOLS, Protocol
 
-__all__ = ["app"]
-
-app = typer.Typer(add_completion=False)
+__all__ = ["protocols"]
 
 _HEADINGS = ("protocol", "data set", "ways", "splits", "classes", "data")
 
 
-@app.command()
 def protocols(as_json: AsJson = False) -> None:
-    """List the protocols: data set, ways, training/validation/test classes, and whether the data is there."""
-    with reported(as_json):
-        rows = [_facts(protocol) for protocol in PROTOCOLS.values()]
-        typer.echo(json.dumps({"protocols": rows}) if as_json else _table(rows))
+    """List the protocols: data set, ways, numbers of classes, and whether the data is available."""
+    with exit_on_error(as_json):
+        rows = [_protocol_facts(protocol) for protocol in PROTOCOLS.values()]
+        typer.echo(json.dumps({"protocols": rows}) if as_json else _format_table(rows))
 
 
-def _facts(protocol: Protocol) -> dict[str, Any]:
+def _protocol_facts(protocol: Protocol) -> dict[str, Any]:
     place = protocol.place()
     return {
         "name": protocol.name,
@@ -44,8 +41,8 @@ def _facts(protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
-    """The rows in columns, and below them where to get what is missing."""
+def _format_table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows in columns, then how to get missing data."""
     cells = [
         (
             row["name"],

@@ -1,4 +1,4 @@
-"""``jeanie setups``: how high and how far away the cameras of a data set stood."""
+"""``jeanie setups``: height and distance of the cameras of a data set."""
 
 import json
 from pathlib import Path
@@ -6,23 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import open_dataset
-from jeanie.experiments.protocols.heights import measure_setups, write_setups
-from jeanie.terminal import AsJson, progress, reported
+from jeanie.evaluation.protocols.camera_heights import measure_setups, write_setups
 
 __all__ = ["setups"]
 
 
 def setups(
-    name: Annotated[str, typer.Argument(help="Data set whose clips name their setup: ntu60, ntu120.")],
-    root: Annotated[Path, typer.Argument(help="Its folder, or an archive of it.")],
-    out: Annotated[Path, typer.Argument(help="Table to write, CSV with setup, height, distance.")],
-    clips: Annotated[int, typer.Option(min=1, help="Clips to measure in every setup.")] = 200,
+    name: Annotated[str, typer.Argument(help="Data set with camera setups: ntu60 or ntu120.")],
+    root: Annotated[Path, typer.Argument(help="Folder or archive of the data set.")],
+    out: Annotated[Path, typer.Argument(help="CSV file to write: setup, height, distance.")],
+    clips: Annotated[int, typer.Option(min=1, help="Number of clips to measure per setup.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the height and distance of the cameras of every setup from the people before them."""
-    with reported(as_json):
-        with progress(not as_json) as bar:
+    """Estimate the camera height and distance of every setup from the recorded people."""
+    with exit_on_error(as_json):
+        with show_progress(not as_json) as bar:
             found = measure_setups(open_dataset(name, root), clips, bar)
         write_setups(found, out)
         rows = [
@@ -35,10 +35,10 @@ def setups(
             }
             for setup, place in found.items()
         ]
-        typer.echo(json.dumps({"table": str(out), "setups": rows}) if as_json else _places(rows, out))
+        typer.echo(json.dumps({"table": str(out), "setups": rows}) if as_json else _format_setups(rows, out))
 
 
-def _places(rows: list[dict[str, Any]], out: Path) -> str:
+def _format_setups(rows: list[dict[str, Any]], out: Path) -> str:
     lines = [
         f"setup {row['setup']}: {row['height']:.2f} m high, {row['distance']:.2f} m away, looking down by "
         f"{row['tilt']:.0f} degrees ({row['clips']} clips)"

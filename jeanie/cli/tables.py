@@ -1,4 +1,4 @@
-"""``jeanie tables``: the paper's tables and figures, regenerated and set beside the printed values."""
+"""``jeanie tables``: the tables and figures of the paper, measured again beside the printed values."""
 
 import json
 import os
@@ -7,54 +7,74 @@ from typing import Annotated
 
 import typer
 
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
-from jeanie.experiments.recipes import RECIPES, Recipe
-from jeanie.experiments.tables import Filled, Preset, Shard, Table, fill, grid, markdown, run_cells, write
-from jeanie.experiments.tables import table as table_of
-from jeanie.experiments.tables import tables as all_tables
-from jeanie.terminal import AsJson, progress, reported
+from jeanie.paper.tables import (
+    FilledTable,
+    Preset,
+    Shard,
+    Table,
+    fill_table,
+    get_table,
+    list_cells,
+    load_tables,
+    render_markdown,
+    run_cells,
+    write_table,
+)
+from jeanie.training.recipes import RECIPES, Recipe
 
 __all__ = ["tables"]
 
 
 def tables(
     name: Annotated[
-        str | None, typer.Argument(help="Table or figure, or a TOML file; --list shows them.")
+        str | None, typer.Argument(help="Name of a table or figure (see --list), or a TOML file.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List all tables, rows and printed values.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="List all tables with their rows and printed values.")
+    ] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the data sets; $JEANIE_DATA by default.")
+        Path | None, typer.Option(help="Folder of the data sets (default: $JEANIE_DATA).")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to work in; tables by default.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small part, to see that it runs.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores by default.")] = None,
-    shard: Annotated[str | None, typer.Option(help="Only part i of n, such as 1/4.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Seeds of the training, such as 0,1,2.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for results (default: tables).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a small part, as a quick check.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes (default: number of cores).")
+    ] = None,
+    shard: Annotated[str | None, typer.Option(help="Run only part I of N, given as I/N.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Training seeds, for example 0,1,2.")] = None,
     recipe: Annotated[
-        str | None, typer.Option(help=f"What the methods start from: {', '.join(RECIPES)}.")
+        str | None, typer.Option(help=f"Base recipe of the methods: {', '.join(RECIPES)}.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes that recipe.")] = None,
-    render: Annotated[bool, typer.Option("--render", help="Measure nothing, show what is there.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML or JSON file that changes the base recipe.")
+    ] = None,
+    render: Annotated[bool, typer.Option("--render", help="Run nothing; write the results so far.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Regenerate a table: every row that has a method is trained and tested, ours stand beside the printed values.
+    """Measure a table of the paper again and set the results beside the printed values.
 
-    What was measured is kept: started again, here or on other machines that see the folder, it goes on.
+    Results are kept: run the command again, here or on other machines that share the folder, to continue.
     """
-    with reported(as_json):
+    with exit_on_error(as_json):
         if listed:
-            every = [one.listed() for one in all_tables().values()]
+            every = [one.describe() for one in load_tables().values()]
             typer.echo(
-                json.dumps({"tables": every}) if as_json else "\n\n".join(map(_told, all_tables().values()))
+                json.dumps({"tables": every})
+                if as_json
+                else "\n\n".join(map(_format_listing, load_tables().values()))
             )
             return
         if name is None:
-            raise ConfigError(f"give a table, or --list; there are {', '.join(all_tables())}")
-        table, place = table_of(name), Path("tables") if out is None else out
+            raise ConfigError(
+                f"give the name of a table, or --list; the tables are {', '.join(load_tables())}"
+            )
+        table, place = get_table(name), Path("tables") if out is None else out
         preset = _preset(table, quick, seeds)
-        placed = grid(table, preset, base=_base(table, recipe, config))
+        placed = list_cells(table, preset, base=_base(table, recipe, config))
         if not render:
-            with progress(not as_json, "measurements") as bar:
+            with show_progress(not as_json, "measurements") as bar:
                 run_cells(
                     [one.cell for one in placed],
                     place,
@@ -63,40 +83,40 @@ def tables(
                     shard=None if shard is None else Shard.parse(shard),
                     progress=bar,
                 )
-        _show(fill(table, preset, placed, place, quick=quick), place, as_json)
+        _write_and_print(fill_table(table, preset, placed, place, quick=quick), place, as_json)
 
 
 def _preset(table: Table, quick: bool, seeds: str | None) -> Preset:
-    """How much is run; seeds that are asked for replace those of the preset."""
+    """Return the preset of a table, with other seeds if given."""
     preset = table.quick if quick else table.full
     if seeds is None:
         return preset
     numbers = [part.strip() for part in seeds.split(",")]
     if not all(number.isdecimal() for number in numbers):
-        raise ConfigError(f"seeds are whole numbers with commas between them, such as 0,1,2, got {seeds!r}")
-    return preset.but(seeds=tuple(dict.fromkeys(map(int, numbers))))
+        raise ConfigError(f"--seeds takes comma-separated whole numbers such as 0,1,2, got {seeds!r}")
+    return preset.with_values(seeds=tuple(dict.fromkeys(map(int, numbers))))
 
 
 def _base(table: Table, recipe: str | None, config: Path | None) -> Recipe:
-    """The recipe that methods change."""
+    """Return the recipe that the methods change."""
     name = table.base if recipe is None else recipe
     if name not in RECIPES:
         raise ConfigError(f"no recipe {name!r}; the known ones are {', '.join(RECIPES)}")
-    return RECIPES[name] if config is None else RECIPES[name].changed_by(config)
+    return RECIPES[name] if config is None else RECIPES[name].with_file(config)
 
 
-def _show(filled: Filled, place: Path, as_json: bool) -> None:
-    """Write the files of a table and tell it."""
-    paths = {kind: str(path) for kind, path in write(filled, place).items()}
+def _write_and_print(filled: FilledTable, place: Path, as_json: bool) -> None:
+    """Write the files of a table and print it."""
+    paths = {kind: str(path) for kind, path in write_table(filled, place).items()}
     if as_json:
         typer.echo(json.dumps({**filled.json(), "files": paths}))
         return
-    typer.echo(markdown(filled))
+    typer.echo(render_markdown(filled))
     typer.echo(f"written: {', '.join(paths.values())}", err=True)
 
 
-def _told(table: Table) -> str:
-    """A table of the list: its rows with their methods and printed values."""
+def _format_listing(table: Table) -> str:
+    """Return the rows of a table with their methods and printed values."""
     lines = [f"{table.name} ({table.kind}, {table.source}): {table.title}"]
     for row in table.rows:
         printed = " ".join("-" if value is None else f"{value:.1f}" for value in row.printed)

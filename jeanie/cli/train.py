@@ -1,4 +1,4 @@
-"""``jeanie train``: a recipe on a protocol, into a folder that a stopped run goes on from."""
+"""``jeanie train``: train a recipe on a protocol and write a run folder."""
 
 import json
 import tomllib
@@ -11,23 +11,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.compute.distributed import join_process_group
 from jeanie.errors import ConfigError, JeanieError
-from jeanie.experiments.learning.distributed import joined
-from jeanie.experiments.learning.settings import TrainConfig
-from jeanie.experiments.methods import method as method_of
-from jeanie.experiments.protocols import protocol as protocol_of
-from jeanie.experiments.recipes import RECIPES, Recipe
-from jeanie.experiments.runs import Run
-from jeanie.experiments.training import Moment, Watcher
-from jeanie.experiments.training import train as train_model
+from jeanie.evaluation.protocols import get_protocol
 from jeanie.fewshot.model import FewShotModel
-from jeanie.terminal import AsJson, reported
+from jeanie.paper.methods import get_method
+from jeanie.training.config import TrainConfig
+from jeanie.training.recipes import RECIPES, Recipe
+from jeanie.training.run import Run
+from jeanie.training.train import ProgressCallback, TrainingProgress
+from jeanie.training.train import train as train_model
 
 __all__ = ["train"]
 
 
-def _said(option: str) -> str:
-    """What the schema says of an option of the training."""
+def _describe_option(option: str) -> str:
+    """Return the description of a training option from its schema."""
     text = TrainConfig.model_fields[option].description or option
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -36,52 +36,55 @@ def train(
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
     recipe: Annotated[
         str | None,
-        typer.Option(help=f"Settings to start from: {', '.join(RECIPES)}; with --from it is finetune."),
+        typer.Option(help=f"Recipe: {', '.join(RECIPES)} (default: default, with --from finetune)."),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="Weights to start from: shipped, or the folder of a model.")
+        str | None, typer.Option("--from", help="Initial weights: shipped, or a model folder.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Compared system, such as soft-dtw or prototype; see docs/methods.md.")
+        str | None, typer.Option(help="Method of the paper, for example soft-dtw; jeanie methods lists them.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
     changes: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one value, such as align.gamma=0.1.")
+        list[str] | None,
+        typer.Option("--set", help="Change one setting, for example align.gamma=0.1; repeatable."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; runs/PROTOCOL[-METHOD] by default.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Number or name of one split; all by default.")] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help=_said("episodes"))] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help=_said("seed"))] = None,
-    train_classes: Annotated[int | None, typer.Option(min=0, help="Training classes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder (default: runs/PROTOCOL[-METHOD]).")] = None,
+    split: Annotated[str | None, typer.Option(help="Number or name of one split (default: all).")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help=_describe_option("episodes"))] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help=_describe_option("seed"))] = None,
+    train_classes: Annotated[int | None, typer.Option(min=0, help="Number of training classes.")] = None,
     validation: Annotated[
         float | None,
-        typer.Option(min=0, help="Part of the training classes held out; 0 keeps the last weights."),
+        typer.Option(
+            min=0, help="Share of the training classes held out for validation; 0 keeps the last weights."
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run was stopped.")] = False,
-    root: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is some.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train on every split of a protocol, or on one. Ctrl-C keeps what was done; --resume goes on with it."""
-    with reported(as_json), joined(device) as world:
-        chosen = protocol_of(protocol)
+    """Train on all splits of a protocol, or on one. Ctrl-C keeps a checkpoint; --resume continues it."""
+    with exit_on_error(as_json), join_process_group(device) as world:
+        chosen = get_protocol(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
-        begun = _begun(start, recipe)
+        initial = _load_initial_model(start, recipe)
         flags = {"episodes": episodes, "seed": seed}
-        settings = _settings(recipe, begun, config, method, changes or [], flags)
+        settings = _settings(recipe, initial, config, method, changes or [], flags)
         name = protocol if method is None else f"{protocol}-{method}"
         place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
-        shown = world.first and not as_json
+        shown = world.is_first and not as_json
         if shown:
-            told = "" if method is None else f", method {method}"
-            typer.echo(f"training {protocol}, recipe {recipe}{told}, writing to {place}", err=True)
-        with _bar(shown) as watcher:
+            suffix = "" if method is None else f", method {method}"
+            typer.echo(f"training {protocol}, recipe {recipe}{suffix}, writing to {place}", err=True)
+        with _show_bars(shown) as watcher:
             try:
                 run = train_model(
-                    settings.model if begun is None else begun.but(settings.model.model_dump()),
+                    settings.model if initial is None else initial.with_config(settings.model.model_dump()),
                     chosen,
                     config=settings.train,
                     out=place,
@@ -94,17 +97,16 @@ def train(
                     device=str(world.device),
                 )
             except KeyboardInterrupt as stopped:
-                said = (
-                    str(stopped)
-                    or f"interrupted; {place} keeps the last checkpoint: start again with --resume"
+                message = (
+                    str(stopped) or f"interrupted; {place} keeps the last checkpoint: continue with --resume"
                 )
-                raise JeanieError(said) from None
-        if world.first:
-            typer.echo(json.dumps(_facts(run)) if as_json else _told(run))
+                raise JeanieError(message) from None
+        if world.is_first:
+            typer.echo(json.dumps(_run_facts(run)) if as_json else _format_summary(run))
 
 
-def _begun(start: str | None, recipe: str) -> FewShotModel | None:
-    """The model whose weights are the start; a recipe that tunes one has the shipped one if no other is named."""
+def _load_initial_model(start: str | None, recipe: str) -> FewShotModel | None:
+    """Load the initial model, if any; the recipe finetune starts from the shipped model by default."""
     if start is None and recipe != "finetune":
         return None
     return FewShotModel.load(None if start in (None, "shipped") else start)
@@ -112,31 +114,31 @@ def _begun(start: str | None, recipe: str) -> FewShotModel | None:
 
 def _settings(
     recipe: str,
-    begun: FewShotModel | None,
+    initial: FewShotModel | None,
     config: Path | None,
     method: str | None,
     changes: list[str],
     flags: dict[str, Any],
 ) -> Recipe:
-    """The recipe, with the settings of a model that is there, changed by a file, a method, --set and flags."""
+    """Return the recipe with the initial model's settings, changed by file, method, --set and flags, in this order."""
     if recipe not in RECIPES:
         raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
     settings = RECIPES[recipe]
-    if begun is not None:
-        settings = settings.but(model=begun.config)
+    if initial is not None:
+        settings = settings.with_values(model=initial.config)
     if config is not None:
-        settings = settings.changed_by(config)
+        settings = settings.with_file(config)
     if method is not None:
-        settings = method_of(method).recipe(settings)
-    settings = settings.changed(dict(_change(text) for text in changes))
-    return settings.changed({name: value for name, value in flags.items() if value is not None})
+        settings = get_method(method).recipe(settings)
+    settings = settings.with_values(dict(_parse_change(text) for text in changes))
+    return settings.with_values({name: value for name, value in flags.items() if value is not None})
 
 
-def _change(text: str) -> tuple[str, Any]:
-    """A name and its value, written as in TOML; words need no quotes, and null is no value."""
+def _parse_change(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE. The value is TOML; strings need no quotes; null is None."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise ConfigError(f"--set takes NAME=VALUE, such as align.gamma=0.1, got {text!r}")
+        raise ConfigError(f"--set takes NAME=VALUE, for example align.gamma=0.1, got {text!r}")
     if value.strip() == "null":
         return name.strip(), None
     try:
@@ -146,36 +148,38 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 @contextmanager
-def _bar(shown: bool) -> Iterator[Watcher | None]:
-    """A bar a split on standard error, with loss and accuracies."""
+def _show_bars(shown: bool) -> Iterator[ProgressCallback | None]:
+    """Yield a function that updates one progress bar per split, with loss and accuracies."""
     if not shown:
         yield None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    told = TextColumn("{task.fields[told]}", markup=False)
-    with Progress(*columns, TimeRemainingColumn(), told, console=Console(stderr=True)) as bars:
+    text_column = TextColumn("{task.fields[text]}", markup=False)
+    with Progress(*columns, TimeRemainingColumn(), text_column, console=Console(stderr=True)) as bars:
         tasks: dict[str, Any] = {}
 
-        def watch(moment: Moment) -> None:
-            if moment.split not in tasks:
-                name = f"{moment.split} ({moment.number + 1}/{moment.splits})"
-                tasks[moment.split] = bars.add_task(name, total=moment.episodes, told="")
+        def watch(progress_now: TrainingProgress) -> None:
+            if progress_now.split not in tasks:
+                name = f"{progress_now.split} ({progress_now.number + 1}/{progress_now.splits})"
+                tasks[progress_now.split] = bars.add_task(name, total=progress_now.episodes, text="")
             best = (
-                "" if moment.best is None else f", validation {moment.best[0]:.1f} ± {moment.best[1]:.1f} %"
+                ""
+                if progress_now.best is None
+                else f", validation {progress_now.best[0]:.1f} ± {progress_now.best[1]:.1f} %"
             )
-            text = f"loss {moment.loss:.3g}, accuracy {moment.accuracy:.0f} %{best}"
-            bars.update(tasks[moment.split], completed=moment.episode, told=text)
+            text = f"loss {progress_now.loss:.3g}, accuracy {progress_now.accuracy:.0f} %{best}"
+            bars.update(tasks[progress_now.split], completed=progress_now.episode, text=text)
 
         yield watch
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _run_facts(run: Run) -> dict[str, Any]:
     seed = run.recipe.train.seed
     return {"run": str(run.path), "protocol": run.protocol, "seed": seed, "splits": run.summary()}
 
 
-def _told(run: Run) -> str:
-    """A line a split, and what to do next."""
+def _format_summary(run: Run) -> str:
+    """Return one line per split, and the next command to run."""
     lines = []
     for row in run.summary():
         found = row["validation"]
@@ -185,5 +189,5 @@ def _told(run: Run) -> str:
             else "not validated, the last weights are kept"
         )
         lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {kept}")
-    lines.append(f"{run.path}: measure it with jeanie evaluate {run.path} {run.protocol}")
+    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {run.protocol}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``jeanie tune``: a search for better settings on the validation classes of a protocol."""
+"""``jeanie tune``: search for better settings on the validation classes of a protocol."""
 
 import json
 from pathlib import Path
@@ -6,55 +6,65 @@ from typing import Annotated
 
 import typer
 
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
-from jeanie.experiments.methods import method as method_of
-from jeanie.experiments.recipes import RECIPES, Recipe
-from jeanie.experiments.tuning import Dimension, Outcome, Tuning, outcome, read_space, space_of
-from jeanie.experiments.tuning import tune as tune_study
-from jeanie.terminal import AsJson, progress, reported
+from jeanie.paper.methods import get_method
+from jeanie.paper.tuning import Dimension, Outcome, Tuning, find_outcome, read_space, select_space
+from jeanie.paper.tuning import tune as tune_study
+from jeanie.training.recipes import RECIPES, Recipe
 
 __all__ = ["tune"]
 
 
 def tune(
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
-    trials: Annotated[int, typer.Option(min=1, help="Trials of the study in all.")] = 50,
-    recipe: Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(RECIPES)}.")] = "default",
-    method: Annotated[str | None, typer.Option(help="Compared system to search for.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Training episodes of a trial.")] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Search this option only; may be given often.")
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 50,
+    recipe: Annotated[str, typer.Option(help=f"Recipe to start from: {', '.join(RECIPES)}.")] = "default",
+    method: Annotated[
+        str | None, typer.Option(help="Method of the paper; jeanie methods lists them.")
     ] = None,
-    space: Annotated[Path | None, typer.Option(help="TOML or JSON file of options and their ranges.")] = None,
-    splits: Annotated[int, typer.Option(min=1, help="Splits whose validations are averaged.")] = 1,
-    train_classes: Annotated[int | None, typer.Option(min=0, help="Training classes.")] = None,
-    validation: Annotated[float | None, typer.Option(min=0, help="Part of them that is held out.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML or JSON file that changes the recipe.")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Training episodes per trial.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Search only this option; repeatable.")] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="TOML or JSON file with options and their ranges.")
+    ] = None,
+    splits: Annotated[
+        int, typer.Option(min=1, help="Number of splits to average the validation accuracy over.")
+    ] = 1,
+    train_classes: Annotated[int | None, typer.Option(min=0, help="Number of training classes.")] = None,
+    validation: Annotated[
+        float | None, typer.Option(min=0, help="Share of the training classes held out for validation.")
+    ] = None,
     pruner: Annotated[
-        str, typer.Option(help="What ends trials early: median, hyperband or none.")
+        str, typer.Option(help="Early stopping of trials: median, hyperband or none.")
     ] = "median",
     storage: Annotated[
         str | None,
-        typer.Option(help="Database of the study: a file, or a URL such as postgresql+psycopg://..."),
+        typer.Option(
+            help="Database of the study: a file or a URL such as postgresql+psycopg://... (default: OUT/study.db)."
+        ),
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the study; made of what is searched by default.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the study (default: derived from the settings).")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that search at once.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for what is found; tuning/PROTOCOL.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for results (default: tuning/PROTOCOL).")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for better settings; validation classes judge, test classes are never looked at.
+    """Search for better settings on the validation classes. Test classes are never used.
 
-    Started again, it goes on; workers on other machines join with the same settings and a common --storage.
+    Run the command again to continue. Other machines join with the same settings and a shared --storage.
     """
-    with reported(as_json):
-        start = _start(recipe, config, method, episodes)
+    with exit_on_error(as_json):
+        start = _build_recipe(recipe, config, method, episodes)
         place = Path("tuning") / protocol if out is None else out
         tuning = Tuning(
             protocol=protocol,
             recipe=start,
-            space=space_of(start, only or ()) if space is None else _read(space, only),
+            space=select_space(start, only or ()) if space is None else _read_space(space, only),
             splits=splits,
             train_classes=train_classes,
             validation=validation,
@@ -64,30 +74,30 @@ def tune(
             name=name,
             seed=seed,
         )
-        with progress(not as_json, "trials") as bar:
+        with show_progress(not as_json, "trials") as bar:
             study = tune_study(tuning, root=root, jobs=jobs, progress=bar)
-        found = outcome(study, tuning)
+        found = find_outcome(study, tuning)
         files = {kind: str(path) for kind, path in found.write(place, recipe).items()}
-        typer.echo(json.dumps({**found.json(), "files": files}) if as_json else _told(found, files))
+        typer.echo(json.dumps({**found.json(), "files": files}) if as_json else _format_outcome(found, files))
 
 
-def _start(recipe: str, config: Path | None, method: str | None, episodes: int | None) -> Recipe:
-    """The recipe, changed by a file, then by a method and by the flag, as in training."""
+def _build_recipe(recipe: str, config: Path | None, method: str | None, episodes: int | None) -> Recipe:
+    """Return the recipe, changed by file, method and flag, in this order, as in training."""
     if recipe not in RECIPES:
         raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
-    start = RECIPES[recipe] if config is None else RECIPES[recipe].changed_by(config)
-    start = start if method is None else method_of(method).recipe(start)
-    return start if episodes is None else start.changed({"episodes": episodes})
+    start = RECIPES[recipe] if config is None else RECIPES[recipe].with_file(config)
+    start = start if method is None else get_method(method).recipe(start)
+    return start if episodes is None else start.with_values({"episodes": episodes})
 
 
-def _read(path: Path, only: list[str] | None) -> dict[str, Dimension]:
+def _read_space(path: Path, only: list[str] | None) -> dict[str, Dimension]:
     if only:
-        raise ConfigError("--space names the options itself; leave --only out")
+        raise ConfigError("--space and --only exclude each other")
     return read_space(path)
 
 
-def _told(found: Outcome, files: dict[str, str]) -> str:
-    """The best values, importances, and what to do next."""
+def _format_outcome(found: Outcome, files: dict[str, str]) -> str:
+    """Return the best settings, their importances and the written files."""
     start = "" if found.start is None else f" (the recipe as it was: {found.start:.2f} %)"
     lines = [f"best validation {found.accuracy:.2f} %, trial {found.number}{start}"]
     for name, value in found.changes.items():

@@ -1,4 +1,4 @@
-"""A data set: recordings that are listed at once and read one by one, each when it is asked for."""
+"""Data sets: the recordings are listed first; each one is read when it is indexed."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -7,19 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
-from jeanie.datasets.names import Tags, clip_name, tags_of
+from jeanie.datasets.clip_names import Tags, parse_clip_name, parse_tags
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Clip", "Clips", "Dataset", "Lazy", "Motions", "find_files", "list_files"]
+__all__ = ["Clip", "Dataset", "FileDataset", "FileMotions", "LazyMotions", "find_files", "list_files"]
 
 Tag = str | int | None
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What every data set offers. ``labels``, ``subjects`` and ``views`` are aligned with ``motions``."""
+    """The interface of every data set. ``labels``, ``subjects`` and ``views`` are in the order of ``motions``."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True)
 class Clip:
-    """One recording before it is read: where it lies (``index`` within a container) and its tags."""
+    """A recording that is not read yet: its file, its ``index`` in a file with several recordings, and its tags."""
 
     name: str
     source: Path
@@ -48,11 +48,12 @@ class Clip:
 
 
 @dataclass(frozen=True, eq=False)
-class Clips:
-    """A data set over files. ``read`` turns a clip into its motion; ``dropped`` is (name, reason) of others.
+class FileDataset:
+    """A data set of files. A motion is read each time it is indexed; nothing is cached.
 
-    Nothing is read before a motion is asked for, and no motion is kept. With a ``read`` from a module's top
-    level a data set can be sent to another process.
+    Args:
+        read: Reads the motion of a clip. A function at the top level of a module lets the data set be pickled.
+        dropped: (name, reason) of recordings that are not in the data set.
     """
 
     name: str
@@ -68,8 +69,8 @@ class Clips:
         return self.motions[index]
 
     @property
-    def motions(self) -> "Motions":
-        return Motions(self)
+    def motions(self) -> "FileMotions":
+        return FileMotions(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,39 +96,39 @@ class Clips:
     def takes(self) -> tuple[int | None, ...]:
         return tuple(clip.tags.take for clip in self.clips)
 
-    def without(self, reasons: Iterable[tuple[str, str]]) -> "Clips":
-        """The data set without the clips that are named in (name, reason); they are listed in ``dropped``."""
-        why = dict(reasons)
-        dropped = tuple((clip.name, why[clip.name]) for clip in self.clips if clip.name in why)
-        kept = tuple(clip for clip in self.clips if clip.name not in why)
-        return replace(self, clips=kept, dropped=self.dropped + dropped)
+    def exclude(self, reasons: Iterable[tuple[str, str]]) -> "FileDataset":
+        """Return the data set without the clips in ``reasons``, pairs (name, reason); ``dropped`` lists them."""
+        reason_of = dict(reasons)
+        dropped = tuple((clip.name, reason_of[clip.name]) for clip in self.clips if clip.name in reason_of)
+        clips = tuple(clip for clip in self.clips if clip.name not in reason_of)
+        return replace(self, clips=clips, dropped=self.dropped + dropped)
 
 
 @dataclass(frozen=True, eq=False)
-class Motions(Sequence[Motion]):
-    """The motions of a data set as a sequence that reads each one when it is indexed; a slice stays lazy."""
+class FileMotions(Sequence[Motion]):
+    """The motions of a data set. Each one is read when it is indexed; a slice reads nothing."""
 
-    of: Clips
+    dataset: FileDataset
 
     def __len__(self) -> int:
-        return len(self.of.clips)
+        return len(self.dataset.clips)
 
     @overload
     def __getitem__(self, index: int) -> Motion: ...
     @overload
-    def __getitem__(self, index: slice) -> "Motions": ...
-    def __getitem__(self, index: int | slice) -> "Motion | Motions":
+    def __getitem__(self, index: slice) -> "FileMotions": ...
+    def __getitem__(self, index: int | slice) -> "Motion | FileMotions":
         if isinstance(index, slice):
-            return Motions(replace(self.of, clips=self.of.clips[index]))
-        return self.of.read(self.of.clips[index])
+            return FileMotions(replace(self.dataset, clips=self.dataset.clips[index]))
+        return self.dataset.read(self.dataset.clips[index])
 
 
-class Lazy(Sequence[Motion]):
-    """Motions of which each is made by ``one`` when it is indexed; a slice makes all of its own."""
+class LazyMotions(Sequence[Motion]):
+    """A sequence of motions that ``load`` returns when they are indexed. A slice loads all of its motions."""
 
     @abstractmethod
-    def one(self, number: int) -> Motion:
-        """Motion ``number``, from 0 on."""
+    def load(self, number: int) -> Motion:
+        """Return motion ``number``, counted from 0."""
 
     @overload
     def __getitem__(self, index: int) -> Motion: ...
@@ -135,30 +136,35 @@ class Lazy(Sequence[Motion]):
     def __getitem__(self, index: slice) -> tuple[Motion, ...]: ...
     def __getitem__(self, index: int | slice) -> Motion | tuple[Motion, ...]:
         number = range(len(self))[index]
-        return tuple(map(self.one, number)) if isinstance(number, range) else self.one(number)
+        return tuple(map(self.load, number)) if isinstance(number, range) else self.load(number)
 
 
 def find_files(root: str | Path, pattern: str, name: str) -> list[Path]:
-    """Files below ``root`` whose names match ``pattern``, sorted by path; ``root`` may itself be such a file.
+    """Return the files below ``root`` whose names match ``pattern``, sorted by path.
 
-    Hidden files (such as the ``._`` twins that some archivers leave behind) are passed over.
+    ``root`` may be such a file itself. Hidden files, such as the ``._`` files of some archivers, are ignored.
+
+    Raises:
+        DataError: There is no such file; the message names the data set ``name``.
     """
     root = Path(root)
     if root.is_file() and root.match(pattern):
         return [root]
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; give the folder that {name} was unpacked into as root")
-    found = sorted(path for path in root.rglob(pattern) if not path.name.startswith("."))
-    if not found:
+    files = sorted(path for path in root.rglob(pattern) if not path.name.startswith("."))
+    if not files:
         raise DataError(f"{root}: no file {pattern} in it or below; is this where {name} was unpacked?")
-    return found
+    return files
 
 
-def list_files(name: str, layout: Layout, files: Iterable[Path], read: Callable[[Path], Motion]) -> Clips:
-    """A data set with one recording a file and its name's tags; names that tell no action are dropped."""
-    clips = [Clip(clip_name(path), path, tags_of(path)) for path in files]
-    stray = [(clip.name, "its name tells no action") for clip in clips if clip.tags.label is None]
-    return Clips(name, layout, tuple(clips), partial(_read_file, read)).without(stray)
+def list_files(
+    name: str, layout: Layout, files: Iterable[Path], read: Callable[[Path], Motion]
+) -> FileDataset:
+    """Return a data set with one recording per file and tags from file names; files without an action are dropped."""
+    clips = [Clip(parse_clip_name(path), path, parse_tags(path)) for path in files]
+    unlabelled = [(clip.name, "its name has no action") for clip in clips if clip.tags.label is None]
+    return FileDataset(name, layout, tuple(clips), partial(_read_file, read)).exclude(unlabelled)
 
 
 def _read_file(read: Callable[[Path], Motion], clip: Clip) -> Motion:

@@ -1,6 +1,16 @@
-"""Encoders: what turns the blocks of a motion into feature vectors."""
+"""Encoders: networks that turn the blocks of a motion into feature vectors."""
 
-from jeanie.encoders.encoder import PRESETS, BlockEncoder, EncoderConfig
+from jeanie.encoders.block_encoder import BlockEncoder
+from jeanie.encoders.config import (
+    PRESETS,
+    EncoderConfig,
+    GraphEncoderConfig,
+    ImageEncoderConfig,
+    MlpEncoderConfig,
+    RawEncoderConfig,
+    TemporalEncoderConfig,
+    ViewAdaptiveEncoderConfig,
+)
 from jeanie.encoders.graph import GraphFilter, normalised_adjacency, propagation
 from jeanie.encoders.transformer import Transformer
 
@@ -8,8 +18,14 @@ __all__ = [
     "PRESETS",
     "BlockEncoder",
     "EncoderConfig",
+    "GraphEncoderConfig",
     "GraphFilter",
+    "ImageEncoderConfig",
+    "MlpEncoderConfig",
+    "RawEncoderConfig",
+    "TemporalEncoderConfig",
     "Transformer",
+    "ViewAdaptiveEncoderConfig",
     "normalised_adjacency",
     "propagation",
 ]

@@ -68,7 +68,7 @@ _FILTERS: MappingProxyType[str, Callable[[Square, int, float], Square]] = Mappin
 
 
 def propagation(
-    layout: Layout, kind: Fixed = "s2gc", layers: int = 6, alpha: float | int = 0.5
+    layout: Layout, kind: Fixed = "s2gc", layers: int = 6, alpha: float = 0.5
 ) -> Float64[Tensor, "joint joint"]:
     """The matrix of a filter without weights, float64: filtered = matrix @ [joint, feature].
 
@@ -107,7 +107,7 @@ class GraphFilter(nn.Module):
         *,
         kind: GraphKind = "s2gc",
         layers: int = 6,
-        alpha: float | int = 0.5,
+        alpha: float = 0.5,
     ) -> None:
         super().__init__()
         _check(layers, alpha)
@@ -132,7 +132,7 @@ class GraphFilter(nn.Module):
         return f"kind={self.kind!r}"
 
 
-def _check(layers: int, alpha: float | int) -> None:
+def _check(layers: int, alpha: float) -> None:
     if layers < 1 or not 0 <= alpha <= 1:
         raise ConfigError(
             f"a graph filter has 1 layer or more and alpha from 0 to 1, got {layers} and {alpha}; "

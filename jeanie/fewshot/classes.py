@@ -1,28 +1,98 @@
-"""The class of a query, from its distances to supports."""
+"""Classes: their mean features, distances of queries to them, and the class of a query.
+
+Prototypical Nets (Snell et al., NeurIPS 2017) and Matching Nets (Vinyals et al., NeurIPS 2016).
+"""
 
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from jeanie.errors import ConfigError, ShapeError
+from jeanie.fewshot.features import Features
 
-__all__ = ["classify"]
+__all__ = ["Rule", "attention_distances", "average_classes", "class_distances", "classify"]
+
+Rule = Literal["nearest", "mean"]
 
 
 def classify(
     distances: Float[Tensor, "query support"],
     support_labels: Int[Tensor, " support"],
     way: int,
-    rule: Literal["nearest", "mean"] = "nearest",
+    rule: Rule = "nearest",
 ) -> Int[Tensor, " query"]:
-    """Class of every query: that of its nearest support, or the smallest mean over a class's supports."""
+    """Return the class of every query.
+
+    Args:
+        distances: Distance of every query to every support.
+        support_labels: Class of every support, from 0 to ``way`` - 1.
+        way: Number of classes.
+        rule: "nearest": the class of the nearest support; "mean": the class with the smallest mean distance.
+
+    Raises:
+        ConfigError: If the rule is unknown.
+        ShapeError: If a class has no support and the rule is "mean".
+
+    >>> classify(torch.tensor([[0.2, 0.1, 0.9]]), torch.tensor([0, 1, 1]), 2, "mean")
+    tensor([0])
+    """
+    support_labels = support_labels.to(distances.device)
     if rule == "nearest":
-        return support_labels.to(distances.device)[distances.argmin(1)]
+        return support_labels[distances.argmin(1)]
     if rule != "mean":
         raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
-    member = torch.nn.functional.one_hot(support_labels.to(distances.device), way).to(distances.dtype)
-    if bool((member.sum(0) == 0).any()):
+    if len(support_labels.unique()) < way:
         raise ShapeError(f"every one of the {way} classes needs a support for the rule 'mean'")
-    return (distances @ member / member.sum(0)).argmin(1)
+    return class_distances(distances, support_labels, way, rule).argmin(1)
+
+
+def class_distances(
+    distances: Float[Tensor, "query support"], support_labels: Int[Tensor, " support"], way: int, rule: Rule
+) -> Float[Tensor, "query way"]:
+    """Return the distance of every query to every class: to its nearest support, or the mean over its supports."""
+    reduce = {"nearest": "amin", "mean": "mean"}[rule]
+    index = support_labels.expand(len(distances), -1)
+    empty = distances.new_full((len(distances), way), torch.inf)
+    return empty.scatter_reduce(1, index, distances, reduce, include_self=False)
+
+
+def average_classes(support: Features, labels: Int[Tensor, " support"], way: int) -> Features:
+    """Return the mean features of every class, c_k = mean over its supports of f(x) (Prototypical Nets).
+
+    Features are averaged block by block.
+
+    Raises:
+        ShapeError: If a class has no support, or its supports differ in their numbers of blocks.
+    """
+    labels = labels.to(support.values.device)
+    member = one_hot(labels, way).to(support.values.dtype)
+    shots = member.sum(0)
+    if bool((shots == 0).any()):
+        raise ShapeError(
+            f"every one of the {way} classes needs a support, got {shots.int().tolist()} of each"
+        )
+    counts = torch.stack([support.counts[labels == k].amax() for k in range(way)])
+    if bool((counts[labels] != support.counts).any()):
+        raise ShapeError(
+            "the mean of motions needs as many blocks in each of a class: set inputs.prepare.frames, "
+            "or align.method to 'pool'"
+        )
+    values = torch.einsum("sk,s...->k...", member / shots, support.values)
+    return Features(values, counts)
+
+
+def attention_distances(
+    distances: Float[Tensor, "query support"], labels: Int[Tensor, " support"], way: int
+) -> Float[Tensor, "query way"]:
+    """Return -log of the attention per class, a(q, s) = softmax over supports of cos(q, s) (Matching Nets, Eq. 1).
+
+    ``distances`` are those of the metric "cosine", 2 - 2 cos, so that cos is 1 - d / 2. The smallest value belongs to
+    the class with the largest sum of attention.
+    """
+    attention = torch.log_softmax(-distances / 2, 1)
+    classes = torch.arange(way, device=distances.device)
+    other = labels.to(distances.device)[:, None] != classes
+    return -torch.logsumexp(attention[:, :, None].masked_fill(other, -torch.inf), 1)

@@ -1,111 +1,196 @@
-"""What a few-shot model is made of: views, alignment, and the whole, as typed and frozen values."""
+"""Configurations of a few-shot model: simulated views, comparison, and the whole model."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from jeanie.config import Config
-from jeanie.encoders import EncoderConfig
+from jeanie.encoders import EncoderConfig, GraphEncoderConfig, RawEncoderConfig
 from jeanie.errors import ConfigError
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.views import CAMERAS, Camera, CameraViews, EulerSimple, EulerViews
 
-__all__ = ["RAW", "RAWS", "REFERENCE", "AlignConfig", "ModelConfig", "ViewConfig", "check_whole"]
+__all__ = [
+    "RAW",
+    "RAWS",
+    "REFERENCE",
+    "AlignConfig",
+    "CameraViewsConfig",
+    "EulerViewsConfig",
+    "FvmConfig",
+    "JeanieConfig",
+    "ModelConfig",
+    "NoViewsConfig",
+    "PoolConfig",
+    "PoolTimeConfig",
+    "PoolViewsConfig",
+    "UncertainConfig",
+    "ViewConfig",
+    "check_model_config",
+]
 
 
-class ViewConfig(Config):
-    """Which viewpoints are simulated (METHOD 4)."""
+class NoViewsConfig(Config):
+    """No simulated views: motions are compared as recorded."""
 
-    kind: Literal["none", "euler", "euler-simple", "camera"] = Field(
-        default="euler", description="how views are made"
-    )
+    kind: Literal["none"] = "none"
+    sides: ClassVar[Literal["query", "both"]] = "query"
+
+    def build(self) -> None:
+        """Return None: there is nothing to simulate."""
+
+
+class _GridConfig(Config):
     azimuth: float = Field(default=45, ge=0, le=180, description="largest turn to either side, degrees")
     altitude: float = Field(default=45, ge=0, le=90, description="largest lift up and down, degrees")
     step: float = Field(default=15, gt=0, description="degrees between neighbouring views")
     sides: Literal["query", "both"] = Field(
-        default="query", description="who gets views: the query (4-D), or both (6-D)"
-    )
-    camera: str = Field(default="kinect2", description="sensor whose camera is assumed, for kind 'camera'")
-    distance: float | None = Field(
-        default=None, gt=0, description="metres to the subject; none: the sensor's usual"
+        default="query", description="motions that get views: the query (4-D), or query and support (6-D)"
     )
 
-    def build(self) -> EulerViews | EulerSimple | CameraViews | None:
-        """The views as a function of joints, or None."""
-        angles = (self.azimuth, self.altitude, self.step)
-        if self.kind == "none":
-            return None
-        if self.kind == "euler":
-            return EulerViews(*angles)
-        if self.kind == "euler-simple":
-            return EulerSimple(*angles)
+
+class EulerViewsConfig(_GridConfig):
+    """Views by rotation (METHOD 4): a grid of both angles, or one row per angle (euler-simple)."""
+
+    kind: Literal["euler", "euler-simple"] = "euler"
+
+    def build(self) -> EulerViews | EulerSimple:
+        """Return the views as a function of joints."""
+        views = EulerViews if self.kind == "euler" else EulerSimple
+        return views(self.azimuth, self.altitude, self.step)
+
+
+class CameraViewsConfig(_GridConfig):
+    """Views by simulated cameras (METHOD 4)."""
+
+    kind: Literal["camera"] = "camera"
+    camera: str = Field(default="kinect2", description="sensor whose camera is assumed")
+    distance: float | None = Field(
+        default=None, gt=0, description="metres to the subject; null: the sensor's default"
+    )
+
+    def build(self) -> CameraViews:
+        """Return the views as a function of joints.
+
+        Raises:
+            ConfigError: If the camera is unknown.
+        """
         if self.camera not in CAMERAS:
             raise ConfigError(f"no camera {self.camera!r}; the known ones are {', '.join(CAMERAS)}")
         camera = CAMERAS[self.camera]
         if self.distance is not None:
             camera = Camera(camera.intrinsics, self.distance, camera.height)
-        return CameraViews(camera, *angles, units="metres")
+        return CameraViews(camera, self.azimuth, self.altitude, self.step, units="metres")
 
 
-class AlignConfig(Config):
-    """How two motions are aligned (METHOD 5, 6)."""
+ViewConfig = Annotated[NoViewsConfig | EulerViewsConfig | CameraViewsConfig, Field(discriminator="kind")]
+"""Simulated viewpoints; ``kind`` selects the class."""
 
-    method: Literal["jeanie", "fvm", "pool", "pool-time", "pool-views", "udtw"] = Field(
-        default="jeanie",
-        description="a smooth path through views, any view anywhere, means over time and views; means over time and "
-        "the best view; means over views and a path through time; a path weighted by learnt uncertainty",
-    )
+
+class _ComparisonConfig(Config):
     metric: Literal["euclidean", "sqeuclidean", "rbf", "cosine"] = Field(
         default="rbf", description="base distance of blocks; cosine is 2 - 2 cos"
     )
     classes: Literal["supports", "prototype", "attention"] = Field(
         default="supports",
-        description="what several supports of a class are: each by itself, their mean, or their summed attention",
+        description="how the supports of a class are combined: not at all, by their mean, or by summed attention",
     )
-    uncertainty: float = Field(default=1.0, ge=0, description="udtw: weight of log sigma^2 along the path")
     sigma: float = Field(default=2.0, gt=0, description="width of the rbf distance")
     gamma: float = Field(default=0.01, ge=0, description="softmin temperature; 0 is the hard minimum")
-    view_gamma: float | None = Field(
-        default=None, ge=0, description="the same over views, for fvm; none: gamma"
-    )
-    relative: bool = Field(default=False, description="gamma counts in running means of the base distance")
-    shift: int = Field(default=1, ge=0, description="views that one step may turn")
-    band: float | None = Field(default=None, gt=0, description="Sakoe-Chiba band on |t/tau - s/tau'|")
-    plan: Literal["smooth", "preprint"] = Field(default="smooth", description="moves of the path")
+    relative: bool = Field(default=False, description="measures gamma in running means of the base distance")
     persons: Literal["mean", "matched"] = Field(
         default="mean",
-        description="of several: the mean of their features, or the better matching of two and two",
+        description="how persons are combined: the mean of their features, or the best match of two with two",
     )
+
+
+class _PathConfig(_ComparisonConfig):
+    band: float | None = Field(default=None, gt=0, description="Sakoe-Chiba band on |t/tau - s/tau'|")
     normalise: Literal["length", "area", "divergence"] | None = Field(
-        default=None, description="of the distance"
+        default=None, description="normalisation of the distance"
     )
+
+
+class JeanieConfig(_PathConfig):
+    """A smooth path through time and views (METHOD 6); without views it is soft-DTW."""
+
+    method: Literal["jeanie"] = "jeanie"
+    shift: int = Field(default=1, ge=0, description="largest change of view per step")
+    plan: Literal["smooth", "preprint"] = Field(default="smooth", description="moves of the path")
+
+
+class FvmConfig(_PathConfig):
+    """Free viewpoint matching: a path through time, any view at every step (METHOD 6)."""
+
+    method: Literal["fvm"] = "fvm"
+    view_gamma: float | None = Field(
+        default=None, ge=0, description="softmin temperature over views; null: gamma"
+    )
+
+
+class UncertainConfig(_PathConfig):
+    """uDTW: a path weighted by a learnt uncertainty per block."""
+
+    method: Literal["udtw"] = "udtw"
+    shift: int = Field(default=1, ge=0, description="largest change of view per step")
+    plan: Literal["smooth", "preprint"] = Field(default="smooth", description="moves of the path")
+    uncertainty: float = Field(default=1.0, ge=0, description="weight of log sigma^2 along the path")
+
+
+class PoolViewsConfig(_PathConfig):
+    """A path through time over features that are means over views."""
+
+    method: Literal["pool-views"] = "pool-views"
+
+
+class PoolTimeConfig(_ComparisonConfig):
+    """The best view of features that are means over time."""
+
+    method: Literal["pool-time"] = "pool-time"
+    normalise: Literal["length", "area", "divergence"] | None = Field(
+        default=None, description="normalisation of the distance"
+    )
+
+
+class PoolConfig(_ComparisonConfig):
+    """Means over time and views; ``gamma`` only affects the path that ``FewShotModel.trace`` returns."""
+
+    method: Literal["pool"] = "pool"
+
+
+AlignConfig = Annotated[
+    JeanieConfig | FvmConfig | UncertainConfig | PoolViewsConfig | PoolTimeConfig | PoolConfig,
+    Field(discriminator="method"),
+]
+"""How features are compared; ``method`` selects the class."""
 
 
 class ModelConfig(Config):
-    """A model: inputs, views, encoder, alignment; ``beside`` are models whose distances are added."""
+    """A few-shot model: inputs, simulated views, encoder, and comparison.
+
+    ``components`` are further models whose distances are added: d = sum over models of weight * d_model / unit.
+
+    >>> ModelConfig().with_values({"views.kind": "none", "align.gamma": 0.1}).align.gamma
+    0.1
+    """
 
     inputs: InputConfig = InputConfig()
-    views: ViewConfig = ViewConfig()
-    encoder: EncoderConfig = EncoderConfig()
-    align: AlignConfig = AlignConfig()
-    weight: float = Field(
-        default=1.0, ge=0, description="factor of this model's distance where several are added"
-    )
-    unit: float = Field(default=1.0, gt=0, description="distance that counts as 1 where several are added")
-    hubs: float = Field(
-        default=0.0,
-        ge=0,
-        description="power by which supports that are near to all known motions are held back (`among`); 0: not",
-    )
-    reflection: float | None = Field(
+    views: ViewConfig = EulerViewsConfig()
+    encoder: EncoderConfig = GraphEncoderConfig()
+    align: AlignConfig = JeanieConfig()
+    weight: float = Field(default=1.0, ge=0, description="factor of this model's distance in a sum")
+    unit: float = Field(default=1.0, gt=0, description="distance that counts as 1 in a sum")
+    hubness: float = Field(default=0.0, ge=0, description="exponent of the hubness correction; 0 disables it")
+    mirror_penalty: float | None = Field(
         default=None,
         ge=1,
-        description="factor at which a query's distance in a mirror counts, where it is less: people use either hand; "
-        "none: never",
+        description="penalty factor for matching the mirror image of a query; null disables mirroring",
     )
-    beside: "tuple[ModelConfig, ...]" = ()
+    components: "tuple[ModelConfig, ...]" = Field(
+        default=(), description="further models whose distances are added"
+    )
 
 
 RAW = ModelConfig(
@@ -116,29 +201,31 @@ RAW = ModelConfig(
         block=1,
         stride=1.0,
     ),
-    views=ViewConfig(kind="none"),
-    encoder=EncoderConfig(kind="raw"),
-    align=AlignConfig(metric="euclidean", gamma=0.0, normalise="length"),
+    views=NoViewsConfig(),
+    encoder=RawEncoderConfig(),
+    align=JeanieConfig(metric="euclidean", gamma=0.0, normalise="length"),
 )
-"""DTW on body-sized positions and deviations from the mean pose: no learning, no views."""
+"""DTW on positions in units of body size and deviations from the mean pose: no learning, no views."""
 
-_FINE = RAW.but(
+_FINE = RAW.with_values(
     inputs=InputConfig(
-        prepare=PrepareConfig(body="normal", frames=32),
+        prepare=PrepareConfig(body="canonical", frames=32),
         scale="none",
         streams=("joints", "deviation"),
         gains=(1.0, 3.0),
         block=1,
         stride=1.0,
     ),
-    align=AlignConfig(metric="sqeuclidean", gamma=0.0, normalise="length", persons="matched"),
+    align=JeanieConfig(metric="sqeuclidean", gamma=0.0, normalise="length", persons="matched"),
 )
-REFERENCE = _FINE.but(
+REFERENCE = _FINE.with_values(
     unit=1.8,
-    reflection=1.2,
-    beside=(
-        _FINE.but({"inputs.streams": ("velocity",), "inputs.gains": (), "weight": 0.2, "unit": 0.021}),
-        _FINE.but(
+    mirror_penalty=1.2,
+    components=(
+        _FINE.with_values(
+            {"inputs.streams": ("velocity",), "inputs.gains": (), "weight": 0.2, "unit": 0.021}
+        ),
+        _FINE.with_values(
             {
                 "inputs.streams": ("joints",),
                 "inputs.gains": (),
@@ -150,20 +237,24 @@ REFERENCE = _FINE.but(
         ),
     ),
 )
-"""The strongest model without learning: what every learnt one is compared with.
+"""The reference: the best model without learning, the baseline of every learnt one.
 
-A normal body (so size, place and facing are gone, two persons face and are matched with each other); positions with
-deviations from the mean pose, and velocities, moment by moment, and positions over quarters of the clip; every
-distance in units of its median on motion capture and gestures; a mirror. Gains, weights and factor were chosen on
-held-out subjects of CMU, on procedural gestures and on the embedded data set.
+It compares canonical bodies, so that size, place and facing do not matter and two persons are matched. It adds three
+distances: positions with deviations from the mean pose, velocities, and positions over quarters of the clip. Each is
+in units of its median on motion capture and gestures, and a query also matches by its mirror image. Gains, weights
+and the mirror penalty were chosen on held-out subjects of CMU, on procedural gestures and on the embedded data set.
 """
 
 RAWS: Mapping[str, ModelConfig] = MappingProxyType({"dtw": RAW, "reference": REFERENCE})
 """Models without learning by name."""
 
 
-def check_whole(config: ModelConfig) -> None:
-    """What no single part of the configuration can see."""
+def check_model_config(config: ModelConfig) -> None:
+    """Check the rules that concern several sections.
+
+    Raises:
+        ConfigError: If two sections do not fit together. The message says what to set.
+    """
     prepare, views = config.inputs.prepare, config.views
     if views.kind == "camera" and (prepare.size != "none" or prepare.body != "recorded"):
         raise ConfigError("simulated cameras need joints in metres: set inputs.prepare.size to 'none'")
@@ -171,10 +262,10 @@ def check_whole(config: ModelConfig) -> None:
         raise ConfigError("views 'euler-simple' are for the query only: set views.sides to 'query'")
     if config.encoder.kind == "temporal" and prepare.frames is None and prepare.body == "recorded":
         raise ConfigError("a temporal encoder needs motions of one length: set inputs.prepare.frames")
-    if config.hubs and (prepare.frames is None or views.sides == "both"):
+    if config.hubness and (prepare.frames is None or views.sides == "both"):
         raise ConfigError(
-            "a usual course needs motions of one length and supports as recorded: set inputs.prepare.frames and "
-            "views.sides to 'query', or hubs to 0"
+            "a hubness correction needs motions of one length and supports as recorded: set inputs.prepare.frames "
+            "and views.sides to 'query', or hubness to 0"
         )
     if config.align.persons == "matched" and prepare.persons > 2:
         raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
@@ -182,5 +273,5 @@ def check_whole(config: ModelConfig) -> None:
         raise ConfigError("two matched persons have no mean: set align.persons to 'mean' for prototypes")
     if config.align.classes == "attention" and config.align.metric != "cosine":
         raise ConfigError("attention is over cosines: set align.metric to 'cosine'")
-    if config.align.method == "udtw" and config.align.normalise == "divergence":
+    if isinstance(config.align, UncertainConfig) and config.align.normalise == "divergence":
         raise ConfigError("uncertainty has no self-distance: set align.normalise to 'length', 'area' or null")

@@ -92,12 +92,12 @@ def _episode(
     classes: Sequence[Tag], support: Sequence[Sequence[int]], query: Sequence[Sequence[int]]
 ) -> Episode:
     """An episode from the clips of each class."""
-    support_clips, support_labels = _numbered(support)
-    query_clips, query_labels = _numbered(query)
+    support_clips, support_labels = _number_groups(support)
+    query_clips, query_labels = _number_groups(query)
     return Episode(support_clips, support_labels, query_clips, query_labels, tuple(classes))
 
 
-def _numbered(groups: Sequence[Sequence[int]]) -> tuple[Int[Tensor, " clip"], Int[Tensor, " clip"]]:
+def _number_groups(groups: Sequence[Sequence[int]]) -> tuple[Int[Tensor, " clip"], Int[Tensor, " clip"]]:
     clips = [int(clip) for group in groups for clip in group]
     labels = [number for number, group in enumerate(groups) for _ in group]
     return torch.tensor(clips, dtype=torch.int64), torch.tensor(labels, dtype=torch.int64)
@@ -206,7 +206,7 @@ class Episodes(Sequence[Episode]):
         support, query = self._support.get(label, _NONE), self._query.get(label, _NONE)
         for _ in range(_TRIES if len(support) >= self.shot else 0):
             chosen = support[draw.places(len(support), self.shot)]
-            left = self._left(query, chosen)
+            left = self._select_queries(query, chosen)
             if len(left) >= self.queries:
                 return chosen.tolist(), left[draw.places(len(left), self.queries)].tolist()
         differing = f" that differ in {' and '.join(self.apart)}" if self.apart else ""
@@ -216,7 +216,7 @@ class Episodes(Sequence[Episode]):
             "leave the class out of both pools, or ask for less"
         )
 
-    def _left(self, clips: Clips, supports: Clips) -> Clips:
+    def _select_queries(self, clips: Clips, supports: Clips) -> Clips:
         """Those of ``clips`` that are no support and share none of the tags with one."""
         taken = (clips[:, None] == supports).any(1)
         for codes in self._codes:

@@ -20,11 +20,11 @@ class Features:
 
     values: Float[Tensor, "clip block *views feature"]
     counts: Int[Tensor, " clip"]
-    beside: "tuple[Features, ...]" = ()
+    components: "tuple[Features, ...]" = ()
     second: Float[Tensor, "clip block *views feature"] | None = None
     paired: Bool[Tensor, " clip"] | None = None
     factor: Float[Tensor, " clip"] | None = None
-    reflected: "Features | None" = None
+    mirrored: "Features | None" = None
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -33,11 +33,11 @@ class Features:
         return Features(
             self.values[index],
             self.counts[index],
-            tuple(part[index] for part in self.beside),
+            tuple(part[index] for part in self.components),
             None if self.second is None else self.second[index],
             None if self.paired is None else self.paired[index],
             None if self.factor is None else self.factor[index],
-            None if self.reflected is None else self.reflected[index],
+            None if self.mirrored is None else self.mirrored[index],
         )
 
     @classmethod
@@ -47,15 +47,15 @@ class Features:
         second = [part.second for part in parts if part.second is not None]
         paired = [part.paired for part in parts if part.paired is not None]
         factor = [part.factor for part in parts if part.factor is not None]
-        reflected = [part.reflected for part in parts if part.reflected is not None]
+        mirrored = [part.mirrored for part in parts if part.mirrored is not None]
         return cls(
-            torch.cat([_lengthened(part.values, longest) for part in parts]),
+            torch.cat([_pad_blocks(part.values, longest) for part in parts]),
             torch.cat([part.counts for part in parts]),
-            tuple(cls.cat(same) for same in zip(*(part.beside for part in parts), strict=True)),
-            torch.cat([_lengthened(values, longest) for values in second]) if second else None,
+            tuple(cls.cat(same) for same in zip(*(part.components for part in parts), strict=True)),
+            torch.cat([_pad_blocks(values, longest) for values in second]) if second else None,
             torch.cat(paired) if paired else None,
             torch.cat(factor) if factor else None,
-            cls.cat(reflected) if reflected else None,
+            cls.cat(mirrored) if mirrored else None,
         )
 
     @property
@@ -67,6 +67,10 @@ class Features:
     def person(self, index: int) -> "Features":
         """The first person of every clip, or where persons are matched and ``index`` is 1 the second."""
         return self.persons[index] if self.second is not None else self
+
+    def select_views(self, index: slice) -> "Features":
+        """Return the features of some of the views of a single view axis."""
+        return Features(self.values[:, :, index], self.counts)
 
     def inside(self) -> Float[Tensor, "all feature"]:
         """The features of real blocks from every view, clip after clip."""
@@ -91,7 +95,7 @@ class Features:
         return Features(torch.nn.functional.normalize(self.values, dim=-1), self.counts)
 
 
-def _lengthened(values: Tensor, blocks: int) -> Tensor:
+def _pad_blocks(values: Tensor, blocks: int) -> Tensor:
     missing = blocks - values.shape[1]
     return (
         values

@@ -13,16 +13,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
-from jeanie.skeleton.blocks import block_counts, blocks, stride_of
-from jeanie.skeleton.conversion import convert
-from jeanie.skeleton.facing import depth_axis, face
+from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
+from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
+from jeanie.skeleton.convert import convert
+from jeanie.skeleton.facing import depth_axis, face, rotate_to_travel
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.normal import BODY, normal_body
-from jeanie.skeleton.preprocess import Scale, Stream, centre, scale, streams
-from jeanie.skeleton.size import by_bones
-from jeanie.skeleton.timing import at_rate, between, evenly, fill_gaps
-from jeanie.skeleton.travel import face_travel
+from jeanie.skeleton.normalise import Scale, centre, scale, scale_by_bones
+from jeanie.skeleton.resample import fill_gaps, interpolate, sample_at_rate, space_evenly
+from jeanie.skeleton.streams import Stream, compute_streams
 
 __all__ = [
     "Batch",
@@ -32,7 +31,7 @@ __all__ = [
     "Store",
     "Views",
     "arrange",
-    "named_layout",
+    "find_layout",
     "prepare",
 ]
 
@@ -44,7 +43,7 @@ Views = Callable[[Float[Tensor, "*batch frame joint 3"]], Float[Tensor, "*views_
 class PrepareConfig(Config):
     """What is done to a motion by itself, once, before any view is simulated (METHOD 1, 2)."""
 
-    body: Literal["recorded", "normal"] = Field(
+    body: Literal["recorded", "canonical"] = Field(
         default="recorded",
         description="the skeleton as recorded, or brought to 15 joints and a path of normal place, size and facing; "
         "then only frames and persons below count",
@@ -122,7 +121,7 @@ class Batch:
     valid: Bool[Tensor, "clip person frame joint"]
     frames: Int[Tensor, " clip"]
     layout: Layout
-    beside: "tuple[Batch, ...]" = ()
+    components: "tuple[Batch, ...]" = ()
 
     def __len__(self) -> int:
         return self.joints.shape[0]
@@ -133,14 +132,17 @@ class Batch:
         return self.valid.any(-1).any(-1)
 
     def __getitem__(self, index: slice | Tensor) -> "Batch":
-        beside = tuple(batch[index] for batch in self.beside)
-        return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, beside)
+        components = tuple(batch[index] for batch in self.components)
+        return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, components)
 
-    def reflected(self) -> "Batch":
+    def mirror(self) -> "Batch":
         """The batch in a mirror: left and right joints swapped, x negated."""
-        joints, valid = self.layout.mirrored(self.joints), self.valid[..., list(self.layout.mirror)]
-        beside = tuple(batch.reflected() for batch in self.beside)
-        return replace(self, joints=joints, valid=valid, beside=beside)
+        joints, valid = (
+            self.layout.mirror_joints(self.joints),
+            self.valid[..., list(self.layout.mirror_indices)],
+        )
+        components = tuple(batch.mirror() for batch in self.components)
+        return replace(self, joints=joints, valid=valid, components=components)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
         """The batch on another device, its joints in another dtype."""
@@ -149,7 +151,7 @@ class Batch:
             joints=self.joints.to(device=device, dtype=dtype),
             valid=self.valid.to(device),
             frames=self.frames.to(device),
-            beside=tuple(batch.to(device, dtype) for batch in self.beside),
+            components=tuple(batch.to(device, dtype) for batch in self.components),
         )
 
 
@@ -164,26 +166,26 @@ class Prepared:
 
 def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> Prepared:
     """One motion as ``config`` wants it: layout, persons, gaps, frames, origin, size, facing."""
-    if config.body == "normal":
+    if config.body == "canonical":
         return _normal(motion, config, dtype)
     if config.layout is not None:
-        motion = convert(motion, named_layout(config.layout))
+        motion = convert(motion, find_layout(config.layout))
     if motion.persons > config.persons:
-        motion = motion.most_moving(config.persons)
+        motion = motion.select_most_active(config.persons)
     valid = motion.valid
     if config.missing == "zero":
         valid = valid.any(-1).any(0)[None, :, None].expand_as(valid)
     joints, valid = fill_gaps(motion.joints.to(dtype), valid, config.gaps)
     if config.rate is not None and motion.rate is not None:
-        joints, valid = between(joints, valid, at_rate(len(joints), motion.rate, config.rate))
+        joints, valid = interpolate(joints, valid, sample_at_rate(len(joints), motion.rate, config.rate))
     if config.frames is not None:
-        joints, valid = between(joints, valid, evenly(len(joints), config.frames))
+        joints, valid = interpolate(joints, valid, space_evenly(len(joints), config.frames))
     bodies, seen = joints.transpose(0, 1), valid.transpose(0, 1)
     if config.facing == "travel":
-        bodies = face_travel(bodies, motion.layout, seen)
-    bodies = _centred(bodies, seen, motion, config)
+        bodies = rotate_to_travel(bodies, motion.layout, seen)
+    bodies = _centre_bodies(bodies, seen, motion, config)
     if config.size == "bones":
-        bodies = by_bones(bodies, motion.layout, seen)
+        bodies = scale_by_bones(bodies, motion.layout, seen)
     if config.facing in ("frame", "clip"):
         bodies = face(bodies, motion.layout, config.facing, seen)
     if config.flat:
@@ -194,19 +196,19 @@ def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.fl
 
 def _normal(motion: Motion, config: PrepareConfig, dtype: torch.dtype) -> Prepared:
     if motion.persons > config.persons:
-        motion = motion.most_moving(config.persons)
-    joints, valid = normal_body(motion, config.frames or NORMAL_FRAMES, dtype)
+        motion = motion.select_most_active(config.persons)
+    joints, valid = compute_canonical_body(motion, config.frames or NORMAL_FRAMES, dtype)
     return Prepared(joints, valid, BODY)
 
 
-def named_layout(name: str) -> Layout:
+def find_layout(name: str) -> Layout:
     """A layout of the table, by its name."""
     if name not in LAYOUTS:
         raise ConfigError(f"no layout {name!r}; the known ones are {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
 
 
-def _centred(bodies: Tensor, seen: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
+def _centre_bodies(bodies: Tensor, seen: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
     if config.centre == "torso":
         return centre(bodies, motion.layout, seen)
     if config.centre == "none":
@@ -221,7 +223,7 @@ def _centred(bodies: Tensor, seen: Tensor, motion: Motion, config: PrepareConfig
     return torch.where(seen[..., None], bodies - first, 0.0)
 
 
-def _padded(clips: Sequence[Prepared]) -> Batch:
+def _pad_clips(clips: Sequence[Prepared]) -> Batch:
     layout = clips[0].layout
     others = {clip.layout.name for clip in clips if clip.layout != layout}
     if others:
@@ -256,7 +258,7 @@ class Store:
     ) -> None:
         self._motions, self.config, self._dtype, self._room = motions, config, dtype, limit
         self._kept: dict[int, Prepared] = {}
-        self.beside: Sequence[Store] = ()
+        self.components: Sequence[Store] = ()
 
     def __len__(self) -> int:
         return len(self._motions)
@@ -276,10 +278,10 @@ class Store:
         chosen = indices.tolist() if isinstance(indices, Tensor) else indices
         if not len(chosen):
             raise DataError("no motion to put into a batch; give one or more")
-        batch = _padded([self.clip(int(index)) for index in chosen])
+        batch = _pad_clips([self.clip(int(index)) for index in chosen])
         # branches that prepare alike share one batch
-        beside = tuple(batch if store is self else store[chosen] for store in self.beside)
-        return replace(batch, beside=beside)
+        components = tuple(batch if store is self else store[chosen] for store in self.components)
+        return replace(batch, components=components)
 
 
 def arrange(
@@ -295,7 +297,7 @@ def arrange(
     if views is not None:
         axes = -joints.ndim + (joints := views(joints)).ndim
         valid = valid[(slice(None),) * 2 + (None,) * axes]
-    counts = block_counts(batch.frames, config.block, stride_of(config.block, config.stride))
+    counts = count_blocks(batch.frames, config.block, compute_stride(config.block, config.stride))
     if config.block_facing or config.block_travel:
         return _turned_blocks(joints, valid, batch, config), counts
     if config.scale != "none":
@@ -309,7 +311,7 @@ def _turned_blocks(joints: Tensor, valid: Tensor, batch: Batch, config: InputCon
     joints = _blocks(joints, batch, config)
     valid = _blocks(valid[..., None], batch, config)[..., 0]
     if config.block_travel:
-        joints = centre(face_travel(joints, layout, valid), layout, valid)
+        joints = centre(rotate_to_travel(joints, layout, valid), layout, valid)
     else:
         joints = face(joints, layout, "block", valid)
     if config.scale != "none":
@@ -324,7 +326,7 @@ def _blocks(x: Tensor, batch: Batch, config: InputConfig) -> Tensor:
 
 
 def _streams(joints: Tensor, valid: Tensor, layout: Layout, config: InputConfig) -> Tensor:
-    seen = streams(joints, layout, config.streams, valid)
+    seen = compute_streams(joints, layout, config.streams, valid)
     if not config.gains:
         return seen
     return seen * seen.new_tensor(config.gains).repeat_interleave(3)

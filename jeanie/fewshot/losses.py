@@ -57,13 +57,13 @@ def similarity_loss(distances: Distances, same: Same, *, beta: int = 1, far: int
     return (near.mean() - smallest).square() + (others.mean() - largest).square()
 
 
-def squared_loss(distances: Distances, same: Same, *, target: float | int = 1.0) -> Float[Tensor, ""]:
+def squared_loss(distances: Distances, same: Same, *, target: float = 1.0) -> Float[Tensor, ""]:
     """Variant v1: mean(d+)^2 + (mean(d-) - target)^2."""
     near, others = _split(distances, same)
     return near.mean().square() + (others.mean() - target).square()
 
 
-def absolute_loss(distances: Distances, same: Same, *, target: float | int = 1.0) -> Float[Tensor, ""]:
+def absolute_loss(distances: Distances, same: Same, *, target: float = 1.0) -> Float[Tensor, ""]:
     """Variant v2: |mean(d+)| + |mean(d-) - target|."""
     near, others = _split(distances, same)
     return near.mean().abs() + (others.mean() - target).abs()
@@ -73,7 +73,7 @@ def cross_entropy(
     distances: Distances,
     support_labels: Int[Tensor, "*episode support"],
     query_labels: Int[Tensor, "*episode query"],
-    temperature: float | int | Float[Tensor, ""] = 1.0,
+    temperature: float | Float[Tensor, ""] = 1.0,
 ) -> Float[Tensor, ""]:
     """Cross-entropy over classes, whose logits are soft nearest supports; the mean over queries.
 

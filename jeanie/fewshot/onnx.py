@@ -19,17 +19,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.model import FewShotModel
-from jeanie.fewshot.saving import write_atomically
-from jeanie.skeleton.blocks import block_counts, stride_of
+from jeanie.skeleton.blocks import compute_stride, count_blocks
 
 __all__ = ["export_onnx", "read_description"]
 
 METADATA = "jeanie"
 FORMAT = 1
 _OPSET = 18
-_KEPT = ("inputs", "views", "encoder", "align", "weight", "unit", "reflection")  # of the configuration
+_KEPT = ("inputs", "views", "encoder", "align", "weight", "unit", "mirror_penalty")  # of the configuration
 _CLIPS, _BLOCKS = 3, 5  # of the example that is traced; both are free in the graph
 _NEEDED = ("onnx", "onnxscript")
 
@@ -54,12 +54,12 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
     ``[clip, output, feature]``; numbers of clips and blocks are free. Persons and views are clips to the graph.
     Models beside the first have inputs and outputs of their own: ``blocks_1`` and ``features_1``, and so on.
     """
-    onnx = _needed()
+    onnx = _import_onnx()
     branches = list(_branches(model))
     encoders: list[nn.Module] = [deepcopy(one.encoder).eval().cpu() for one in branches]
     description = {
         "format": FORMAT,
-        "branches": [_described(one, number) for number, one in enumerate(branches)],
+        "branches": [_describe_component(one, number) for number, one in enumerate(branches)],
     }
     examples = tuple(torch.zeros(_CLIPS, _BLOCKS, *_block_shape(one), dtype=one.dtype) for one in branches)
     clip = torch.export.Dim("clip")
@@ -77,7 +77,7 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
         )
     assert program is not None
     proto = program.model_proto
-    _stripped(proto.graph)
+    _strip_source_notes(proto.graph)
     proto.producer_name = METADATA
     onnx.helper.set_model_props(proto, {METADATA: json.dumps(description)})
     onnx.checker.check_model(proto)
@@ -88,7 +88,7 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
 
 def read_description(path: str | Path) -> dict[str, Any]:
     """What an ONNX file that ``export_onnx`` wrote says of itself; needs ``onnx``."""
-    onnx = _needed()
+    onnx = _import_onnx()
     try:
         proto = onnx.load(str(path))
         known = {one.key: one.value for one in proto.metadata_props}
@@ -101,7 +101,7 @@ def read_description(path: str | Path) -> dict[str, Any]:
 def _branches(model: FewShotModel) -> Iterator[FewShotModel]:
     """A model and all that are beside it, in the order in which ``Features.beside`` holds them."""
     yield model
-    for part in model.beside:
+    for part in model.components:
         assert isinstance(part, FewShotModel)
         yield from _branches(part)
 
@@ -120,7 +120,7 @@ def _block_shape(model: FewShotModel) -> tuple[int, int, int]:
     return model.encoder.block, len(model.layout), model.encoder.channels
 
 
-def _described(model: FewShotModel, number: int) -> dict[str, Any]:
+def _describe_component(model: FewShotModel, number: int) -> dict[str, Any]:
     """Everything that must be known to make a branch's blocks and to compare its features."""
     length, joints, channels = _block_shape(model)
     assert model.layout is not None
@@ -128,7 +128,7 @@ def _described(model: FewShotModel, number: int) -> dict[str, Any]:
     frames = inputs.prepare.frames
     blocks = None
     if frames is not None:
-        blocks = int(block_counts(torch.tensor([frames]), length, stride_of(length, inputs.stride))[0])
+        blocks = int(count_blocks(torch.tensor([frames]), length, compute_stride(length, inputs.stride))[0])
     return {
         "input": f"blocks{_suffix(number)}",
         "output": f"features{_suffix(number)}",
@@ -145,7 +145,7 @@ def _described(model: FewShotModel, number: int) -> dict[str, Any]:
     }
 
 
-def _needed() -> Any:
+def _import_onnx() -> Any:
     """The package ``onnx``, or an error that says how to get what is missing."""
     for name in _NEEDED:
         try:
@@ -169,7 +169,7 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _stripped(graph: Any) -> None:
+def _strip_source_notes(graph: Any) -> None:
     """Take off what the exporter notes of the source of every node: it names files of this machine."""
     graph.ClearField("metadata_props")
     for part in (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):

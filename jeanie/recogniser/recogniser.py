@@ -1,4 +1,4 @@
-"""Recogniser: enrol a movement once, recognise it from then on, and be told when nothing fits."""
+"""Recogniser: enrol an action from one example, then recognise it, with a confidence and an answer for the unknown."""
 
 import shutil
 import tempfile
@@ -12,33 +12,44 @@ from types import TracebackType
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from jeanie.align import Alignment
+from jeanie.alignment import Alignment
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import Features, FewShotModel
-from jeanie.recogniser.bank import Bank, fingerprint, log_distance
-from jeanie.recogniser.exchange import read_export
-from jeanie.recogniser.explanation import Explanation, explain
-from jeanie.recogniser.gallery import Gallery, Nearest, Shelf, encoded
-from jeanie.recogniser.labels import NOT, actions_of, checked_label, forget_action, rename_action
-from jeanie.recogniser.library import Added, Imported, Library
-from jeanie.recogniser.openset import CALIBRATION_FILE, Calibration, evidence
-from jeanie.recogniser.stream import Stream, StreamConfig
+from jeanie.recogniser.background import BackgroundSet, log_distance
+from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration, compute_evidence
+from jeanie.recogniser.explain.explain import Explanation, explain
+from jeanie.recogniser.fingerprints import ModelFingerprints
+from jeanie.recogniser.gallery import Gallery, GallerySnapshot, NearestExamples, encode_motions
+from jeanie.recogniser.library.export import read_export
+from jeanie.recogniser.library.labels import (
+    NEGATIVE_PREFIX,
+    count_examples,
+    forget_action,
+    normalise_label,
+    rename_action,
+)
+from jeanie.recogniser.library.library import AddResult, ImportResult, Library
+from jeanie.recogniser.stream.stream import Stream, StreamConfig
 from jeanie.skeleton import Layout, Motion
 
 __all__ = ["Recogniser", "Recognition", "check_export", "is_export"]
 
-_MODEL = "model"  # the setting that says whose features a library was tried with
-_ZIP = b"PK\x03\x04"
+_MODEL_KEY = "model"  # setting of a library: fingerprint of the model that it is used with
+_ZIP_MAGIC = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, eq=False)
 class Recognition:
-    """An answer. ``label`` is None where nothing fits; ``nearest`` is the best guess all the same.
+    """The answer for a motion.
 
-    ``distance`` is that of ``nearest``, ``confidence`` the probability that it is right, ``scores`` the distance of
-    every action's nearest example, ``example`` the number of the example that was nearest of all.
+    Attributes:
+        label: The recognised action, or None if the confidence is below the threshold.
+        distance: Distance to the nearest example of ``nearest``.
+        confidence: Probability that ``nearest`` is right.
+        scores: Distance to the nearest example of each action, smallest first.
+        nearest: The nearest action, also if ``label`` is None; None if nothing is enrolled.
+        example: Id of the nearest example of ``nearest``.
     """
 
     label: str | None
@@ -51,20 +62,18 @@ class Recognition:
 
     @cached_property
     def alignment(self) -> Alignment | None:
-        """How the motion lies on its nearest example, computed when it is asked for; None where there is none."""
+        """Alignment of the motion with its nearest example, computed at the first access."""
         return None if self._align is None else self._align()
 
 
-_NOBODY = Recognition(
-    None, inf, 0.0, {}
-)  # the answer where there is nothing to compare, or nothing to compare with
+_NO_MATCH = Recognition(None, inf, 0.0, {})
 
 
 class Recogniser:
-    """A library of actions and the model that finds a movement in it.
+    """A library of actions and the model that recognises them.
 
-    What is enrolled is in the library at once, and what others enrol there is seen at once. An answer whose
-    confidence is below ``threshold`` has no label.
+    Enrolled examples are saved at once, and examples that other programs enrol are used at once. An answer with a
+    confidence below ``threshold`` has no label.
 
     >>> from jeanie.datasets import open_dataset
     >>> clips = open_dataset("synthetic")
@@ -79,25 +88,25 @@ class Recogniser:
         model: FewShotModel,
         library: Library,
         *,
-        bank: Bank | None = None,
+        background_set: BackgroundSet | None = None,
         calibration: Calibration | None = None,
-        threshold: float | int = 0.5,
+        threshold: float = 0.5,
         migrate: bool = False,
     ) -> None:
         if model.layout is None:
             raise ConfigError(
-                "a recogniser compares recordings of any layout, this model keeps each in its own; set "
+                "a recogniser compares recordings of any layout, but this model has no layout of its own; set "
                 "inputs.prepare.layout to one, such as 'core15'"
             )
         if not 0 <= threshold <= 1:
             raise ConfigError(f"threshold is a confidence from 0 to 1, got {threshold!r}")
         self.model, self.library, self.threshold = model.eval(), library, threshold
-        self._fingerprint = fingerprint(model)
-        self.migrated = self._claimed(migrate)
-        self._calibration = Calibration.read(CALIBRATION_FILE) if calibration is None else calibration
-        self._gallery = Gallery(model, library, bank)
-        self._shelf: Shelf | None = None
-        self._ended: weakref.finalize[..., Recogniser] | None = None
+        self._fingerprints = ModelFingerprints(model)
+        self.migrated = self._migrate(migrate)
+        self._calibration = Calibration.from_file(CALIBRATION_FILE) if calibration is None else calibration
+        self._gallery = Gallery(model, library, background_set)
+        self._snapshot: GallerySnapshot | None = None
+        self._delete_library: weakref.finalize[..., Recogniser] | None = None
 
     @classmethod
     def load(
@@ -105,15 +114,21 @@ class Recogniser:
         path: str | Path | None = None,
         *,
         model: FewShotModel | str | Path | None = None,
-        threshold: float | int = 0.5,
+        threshold: float = 0.5,
         migrate: bool = False,
     ) -> "Recogniser":
-        """A recogniser on the library at ``path``: a file, made where it is not there yet, or a URL.
+        """Open a recogniser on a library.
 
-        Without a path the library is empty and ends with the recogniser, as does the copy that is made of a file
-        that ``save`` wrote. ``model`` is the shipped one, another, or its folder. A library that was used with
-        another model is refused, unless ``migrate`` says to go on with this one: recordings are kept, so
-        nothing is lost, but distances and confidences will be others (``migrated`` counts the examples).
+        Args:
+            path: Library file, which is created if it does not exist, or database URL. A file that ``save`` wrote is
+                loaded as a temporary copy. None gives an empty temporary library.
+            model: A model or its folder (default: the shipped model).
+            threshold: Confidence below which an answer has no label.
+            migrate: Use a library that belongs to another model. The recordings stay, but distances and confidences
+                change; ``migrated`` is the number of examples that this concerns.
+
+        Raises:
+            DataError: the library is damaged, or belongs to another model and ``migrate`` is False.
         """
         if not isinstance(model, FewShotModel):
             model = FewShotModel.load(model)
@@ -131,9 +146,9 @@ class Recogniser:
                 library.import_from(path)
             recogniser = cls(model, library, threshold=threshold, migrate=migrate)
         except BaseException:
-            _discard(library, folder)
+            _delete_temporary(library, folder)
             raise
-        recogniser._ended = weakref.finalize(recogniser, _discard, library, folder)
+        recogniser._delete_library = weakref.finalize(recogniser, _delete_temporary, library, folder)
         return recogniser
 
     def __enter__(self) -> "Recogniser":
@@ -148,111 +163,120 @@ class Recogniser:
         return f"Recogniser({self.library!r}, {len(self.actions)} actions)"
 
     def close(self) -> None:
-        """Let go of the library; one without a place of its own is gone."""
+        """Close the library; a temporary library is deleted."""
         self.library.close()
-        if self._ended is not None:
-            self._ended()
+        if self._delete_library is not None:
+            self._delete_library()
 
     # ------------------------------------------------------------------------------------------- the library
 
     @property
     def actions(self) -> dict[str, int]:
-        """How many examples each action has, sorted by label."""
-        return actions_of(self.library)[0]
+        """Number of examples per action, sorted by label."""
+        return count_examples(self.library)[0]
 
-    def enrol(self, label: str, motions: Motion | Iterable[Motion]) -> Added:
-        """Learn an action from one example or a few, all or none of them; a recording is kept once an action."""
-        return self._add(checked_label(label), motions)
+    def enrol(self, label: str, motions: Motion | Iterable[Motion], *, check: bool = True) -> AddResult:
+        """Add one or more examples of an action, all or none of them.
 
-    def reject(self, label: str, motions: Motion | Iterable[Motion]) -> Added:
-        """Learn what is not ``label`` though it looks like it: what is nearer to such a motion is not taken for it."""
-        label = checked_label(label)
+        An action keeps the same recording only once. ``check`` encodes the motions to make sure that the model can
+        use them; disable it only if ``encode_motions`` has accepted them before.
+        """
+        return self._add(normalise_label(label), motions, check)
+
+    def reject(self, label: str, motions: Motion | Iterable[Motion], *, check: bool = True) -> AddResult:
+        """Add negative examples: a motion that is nearer to them than to the action is not that action."""
+        label = normalise_label(label)
         if label not in self.actions:
             raise ConfigError(f"{self.library.place}: no action {label!r}; enrol it first")
-        return self._add(NOT + label, motions)
+        return self._add(NEGATIVE_PREFIX + label, motions, check)
 
     def forget(self, label: str) -> int:
-        """Forget an action and what was said not to be it; how many examples it had."""
+        """Delete an action and its negative examples; return how many examples it had."""
         return forget_action(self.library, label)
 
     def rename(self, old: str, new: str, *, merge: bool = False) -> None:
-        """Give an action another label; ``merge`` joins it to one that has that label already."""
+        """Rename an action. ``merge`` allows a label that exists and combines both actions."""
         rename_action(self.library, old, new, merge=merge)
 
     def save(self, path: str | Path) -> int:
-        """Write all actions to one file, which ``load`` reads; the number of examples."""
+        """Write all actions to one file for ``load`` and ``merge``; return the number of examples."""
         return self.library.export(path)
 
-    def merge(self, path: str | Path, *, migrate: bool = False) -> Imported:
+    def merge(self, path: str | Path, *, migrate: bool = False) -> ImportResult:
         """Add the actions of a file that ``save`` wrote."""
         check_export(path, self.model, migrate=migrate)
-        self._claim()
+        self._assign_model()
         return self.library.import_from(path)
 
     # ------------------------------------------------------------------------------------------- recognition
 
     def recognise(self, motion: Motion) -> Recognition:
-        """The action of a motion: of one person, or of two together."""
-        return self._answer(motion, encoded(self.model, [_motion(motion)], "query"))
+        """Recognise the action of one person, or of two people together."""
+        return self._answer(motion, encode_motions(self.model, [_check_motion(motion)], "query"))
 
     def recognise_each(self, motion: Motion) -> list[Recognition]:
-        """One answer for each person, in their order; who is hardly seen gets one without a label."""
+        """Recognise each person separately; a person who is hardly visible gets an answer without a label."""
         answers = []
-        for index in range(_motion(motion).persons):
-            person = motion.person(index) if bool(motion.valid[:, index].any()) else None
-            try:
-                query = None if person is None else encoded(self.model, [person], "query")
-            except DataError:
-                query = None
-            answers.append(_NOBODY if person is None or query is None else self._answer(person, query))
+        for index in range(_check_motion(motion).persons):
+            answer = _NO_MATCH
+            if bool(motion.valid[:, index].any()):
+                person = motion.person(index)
+                try:
+                    query = encode_motions(self.model, [person], "query")
+                except DataError:
+                    pass
+                else:
+                    answer = self._answer(person, query)
+            answers.append(answer)
         return answers
 
-    def explain(self, motion: Motion) -> Explanation:
-        """How a motion differs from the example that is nearest to it."""
-        found = self.recognise(motion)
-        if found.example is None:
+    def explain(self, motion: Motion, recognition: Recognition | None = None) -> Explanation:
+        """Explain how a motion differs from its nearest example.
+
+        ``recognition`` is the answer of ``recognise`` for this motion; without it, the motion is recognised first.
+        """
+        if recognition is None:
+            recognition = self.recognise(motion)
+        if recognition.example is None:
             raise ConfigError(f"{self.library.place}: nothing to compare with; enrol an action first")
-        example = self.library.example(found.example)
-        return explain(self.model, motion, example.motion, label=example.label, same=found.label is not None)
+        example = self.library.example(recognition.example)
+        is_same = recognition.label is not None
+        return explain(self.model, motion, example.motion, label=example.label, same=is_same)
 
     def stream(
         self,
         layout: Layout | None = None,
         *,
-        rate: float | int | None = None,
+        rate: float | None = None,
         persons: Literal["together", "each"] = "together",
         config: StreamConfig | None = None,
     ) -> Stream:
-        """Recognition of frames as they come: ``push`` them and get the movements that have ended."""
+        """Recognise live frames: ``push`` frames to the stream, it returns the movements that have ended."""
         rate = None if rate is None else float(rate)
         return Stream(self, layout, rate=rate, persons=persons, config=config)
 
-    # ------------------------------------------------------------------------------------------- within
-
-    def _now(self) -> Shelf | None:
-        """The examples as they are now."""
-        shelf = self._gallery.shelf()
-        if shelf is not self._shelf:  # somebody wrote; it may have been with another model
-            _check_model(self.library.place, self.library.get(_MODEL), self._fingerprint, migrate=False)
-            self._shelf = shelf
-        return shelf
+    # ------------------------------------------------------------------------------------------- internals
 
     def _answer(self, motion: Motion, query: Features) -> Recognition:
-        shelf = self._now()
-        if shelf is None:
-            return _NOBODY
-        found = self._gallery.nearest(query, shelf)
-        distances = dict(zip(shelf.actions, found.distances.tolist(), strict=True))
-        scores = {label: value for label, value in distances.items() if not label.startswith(NOT)}
+        snapshot = self._gallery.take_snapshot()
+        if snapshot is not self._snapshot:  # another program may have migrated the library to another model
+            self._fingerprints.check(self.library.get(_MODEL_KEY), self.library.place)
+            self._snapshot = snapshot
+        if snapshot is None:
+            return _NO_MATCH
+        found = self._gallery.find_nearest(query, snapshot)
+        distances = dict(zip(snapshot.actions, found.distances.tolist(), strict=True))
+        scores = {
+            label: distance for label, distance in distances.items() if not label.startswith(NEGATIVE_PREFIX)
+        }
         if not scores:
-            return _NOBODY
-        fits = {label: value for label, value in scores.items() if value < distances.get(NOT + label, inf)}
-        nearest = min(fits or scores, key=scores.__getitem__)
-        confidence = self._confidence(nearest, scores, distances, found, shelf) if fits else 0.0
-        row = int(found.rows[shelf.actions.index(nearest)])
-        example = shelf.ids[row]
+            return _NO_MATCH
+        accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
+        nearest = min(accepted or scores, key=scores.__getitem__)
+        confidence = self._compute_confidence(nearest, distances, found, snapshot) if accepted else 0.0
+        example = snapshot.ids[int(found.rows[snapshot.actions.index(nearest)])]
         return Recognition(
-            label=nearest if confidence >= self.threshold and fits else None,
+            label=nearest if accepted and confidence >= self.threshold else None,
             distance=scores[nearest],
             confidence=confidence,
             scores=dict(sorted(scores.items(), key=lambda item: item[1])),
@@ -261,86 +285,77 @@ class Recogniser:
             _align=lambda: self.model.trace(motion, self.library.example(example).motion),
         )
 
-    def _confidence(
-        self, label: str, scores: dict[str, float], distances: dict[str, float], found: Nearest, shelf: Shelf
+    def _compute_confidence(
+        self, label: str, distances: dict[str, float], found: NearestExamples, snapshot: GallerySnapshot
     ) -> float:
-        """Of the nearest action. What was said not to be it counts as another action that is near."""
-        place = shelf.actions.index(label)
-        rivals = [value for other, value in scores.items() if other != label]
-        rivals += [distances[NOT + label]] if NOT + label in distances else []
-        row = int(found.rows[place])
-        return float(
-            self._calibration.confidence(
-                evidence(
-                    _log(scores[label]),
-                    _log(min(rivals, default=inf)),
-                    (shelf.mean[row], shelf.spread[row]),
-                    found.background,
-                    shelf.own[place],
-                    1 + len(rivals),
-                )
-            )
+        """Return the confidence of the nearest action. Its negative examples count as another action."""
+        others = [
+            distance
+            for other, distance in distances.items()
+            if other != label and (other == NEGATIVE_PREFIX + label or not other.startswith(NEGATIVE_PREFIX))
+        ]
+        action = snapshot.actions.index(label)
+        row = int(found.rows[action])
+        nearest, second = log_distance(torch.tensor([distances[label], min(others, default=inf)]))
+        evidence = compute_evidence(
+            nearest,
+            second,
+            (snapshot.background_mean[row], snapshot.background_std[row]),
+            found.background,
+            snapshot.within_action[action],
+            1 + len(others),
         )
+        return float(self._calibration.compute_confidence(evidence))
 
-    def _add(self, label: str, motions: Motion | Iterable[Motion]) -> Added:
-        many = [motions] if isinstance(motions, Motion) else list(motions)
-        if not many:
+    def _add(self, label: str, motions: Motion | Iterable[Motion], check: bool) -> AddResult:
+        examples = [motions] if isinstance(motions, Motion) else list(motions)
+        if not examples:
             raise ConfigError(f"no motion to enrol as {label!r}; give one or more")
-        for motion in many:
-            encoded(self.model, [_motion(motion)], "support")
-        self._claim()
-        return self.library.add_many((label, motion) for motion in many)
+        for motion in examples:
+            _check_motion(motion)
+            if check:
+                encode_motions(self.model, [motion], "support")
+        self._assign_model()
+        return self.library.add_many((label, motion) for motion in examples)
 
-    def _claim(self) -> None:
-        """Make the library this model's, before the first example is in it."""
-        if self.library.get(_MODEL) != self._fingerprint:
-            self._claimed(migrate=False)
-            self.library.set(_MODEL, self._fingerprint)
+    def _assign_model(self) -> None:
+        """Store the fingerprint of this model in the library before its first example."""
+        known = self.library.get(_MODEL_KEY)
+        if known is None or not self._fingerprints.accept(known):
+            self._migrate(allowed=False)
+            self.library.set(_MODEL_KEY, self._fingerprints.current)
 
-    def _claimed(self, migrate: bool) -> int:
-        """How many examples change from another model to this one; an error where they may not."""
-        known = self.library.get(_MODEL)
-        count = len(self.library.index())
-        if known in (None, self._fingerprint) or not count:
-            return 0
-        _check_model(self.library.place, known, self._fingerprint, migrate)
-        self.library.set(_MODEL, self._fingerprint)
+    def _migrate(self, allowed: bool) -> int:
+        """Assign the library to this model; return how many examples belonged to another model."""
+        known = self.library.get(_MODEL_KEY)
+        count = 0 if self._fingerprints.accept(known) else len(self.library.index())
+        if count:
+            self._fingerprints.check(known, self.library.place, migrate=allowed)
+            self.library.set(_MODEL_KEY, self._fingerprints.current)
         return count
 
 
 def is_export(path: str | Path) -> bool:
-    """Whether a path is that of a file which ``save`` wrote."""
+    """Return whether a path is a file that ``Recogniser.save`` wrote."""
     try:
         with Path(path).open("rb") as file:
-            return file.read(len(_ZIP)) == _ZIP
+            return file.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
     except (OSError, ValueError):
         return False
 
 
 def check_export(path: str | Path, model: FewShotModel, *, migrate: bool = False) -> None:
-    """An error where a file is not one that ``save`` wrote, or was made with another model and may not migrate."""
+    """Raise DataError unless ``path`` is an export that belongs to ``model``, or ``migrate`` allows another model."""
     with read_export(Path(path)) as export:
-        _check_model(str(path), export.settings.get(_MODEL), fingerprint(model), migrate)
+        ModelFingerprints(model).check(export.settings.get(_MODEL_KEY), str(path), migrate=migrate)
 
 
-def _check_model(place: str, known: object, ours: str, migrate: bool) -> None:
-    if known not in (None, ours) and not migrate:
-        raise DataError(
-            f"{place}: made with another model ({str(known)[:8]}..., this one is {ours[:8]}...); its recordings "
-            "can be used with this one, at other distances and confidences: migrate=True, or --migrate"
-        )
-
-
-def _motion(motion: Motion) -> Motion:
+def _check_motion(motion: Motion) -> Motion:
     if not isinstance(motion, Motion):
         raise ConfigError(f"needs a Motion, got {type(motion).__name__}; read_motion(path) reads one")
     return motion
 
 
-def _discard(library: Library, folder: Path) -> None:
+def _delete_temporary(library: Library, folder: Path) -> None:
     library.close()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _log(distance: float) -> Tensor:
-    return log_distance(torch.tensor(distance))

@@ -1,25 +1,24 @@
-"""Skeletons and their recordings: layouts, motions, preprocessing, temporal blocks, facing."""
+"""Skeletons and their recordings: layouts, motions, normalisation, temporal blocks."""
 
-from jeanie.skeleton.blocks import block_counts, blocks, starts, stride_of
-from jeanie.skeleton.conversion import Mapping, convert, mapping
+from jeanie.skeleton.blocks import compute_stride, count_blocks, list_block_starts
+from jeanie.skeleton.convert import JointMapping, map_joints
 from jeanie.skeleton.facing import face
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.preprocess import centre, scale, streams
+from jeanie.skeleton.normalise import centre, scale
+from jeanie.skeleton.streams import compute_streams
 
 __all__ = [
     "LAYOUTS",
+    "JointMapping",
     "Layout",
-    "Mapping",
     "Motion",
-    "block_counts",
-    "blocks",
     "centre",
-    "convert",
+    "compute_streams",
+    "compute_stride",
+    "count_blocks",
     "face",
-    "mapping",
+    "list_block_starts",
+    "map_joints",
     "scale",
-    "starts",
-    "streams",
-    "stride_of",
 ]

@@ -1,4 +1,4 @@
-"""Temporal blocks: a motion as overlapping windows of M frames, a stride of S frames apart."""
+"""Temporal blocks: overlapping windows of M frames with a stride of S frames."""
 
 import math
 
@@ -8,41 +8,41 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["block_counts", "blocks", "starts", "stride_of"]
+__all__ = ["blocks", "compute_stride", "count_blocks", "list_block_starts"]
 
 
-def stride_of(length: int, stride_ratio: float) -> int:
-    """Frames from one block's start to the next: S = max(1, round(p M)).
+def compute_stride(length: int, stride_ratio: float) -> int:
+    """Return the stride in frames between block starts: S = max(1, round(p M)).
 
-    >>> stride_of(8, 0.6)
+    >>> compute_stride(8, 0.6)
     5
     """
     if length < 1 or not 0 < stride_ratio < float("inf"):
         raise ConfigError(
-            f"a block has length 1 or more and stride_ratio above 0, got {length} and {stride_ratio}"
+            f"a block needs a length of 1 or more and a stride_ratio above 0, got {length} and {stride_ratio}"
         )
     return max(1, round(stride_ratio * length))
 
 
-def block_counts(
+def count_blocks(
     frames: int | Int[Tensor, " *batch"], length: int = 8, stride: int = 5
 ) -> Int[Tensor, " *batch"]:
-    """Number of blocks tau of motions of so many frames: 1 + ceil((T - M) / S), at least 1."""
+    """Return the number of blocks tau of motions with T frames: 1 + ceil((T - M) / S), at least 1."""
     if length < 1 or stride < 1:
-        raise ConfigError(f"length and stride are 1 frame or more, got {length} and {stride}")
-    beyond = (torch.as_tensor(frames) - length).clamp_min(0)
-    return 1 + torch.div(beyond + stride - 1, stride, rounding_mode="floor")
+        raise ConfigError(f"length and stride need 1 frame or more, got {length} and {stride}")
+    excess = (torch.as_tensor(frames) - length).clamp_min(0)
+    return 1 + torch.div(excess + stride - 1, stride, rounding_mode="floor")
 
 
-def starts(frames: int, length: int = 8, stride: int = 5) -> Int[Tensor, " block"]:
-    """First frames of the blocks: 0, S, 2S, ... and one last block that ends at the last frame.
+def list_block_starts(frames: int, length: int = 8, stride: int = 5) -> Int[Tensor, " block"]:
+    """Return the first frame of each block: 0, S, 2S, ...; the last block ends at the last frame.
 
-    >>> starts(20, length=8, stride=5).tolist()
+    >>> list_block_starts(20, length=8, stride=5).tolist()
     [0, 5, 10, 12]
     """
     if frames < 1:
         raise ShapeError(f"a motion has at least 1 frame, got {frames}")
-    count = int(block_counts(frames, length, stride))
+    count = int(count_blocks(frames, length, stride))
     return (torch.arange(count) * stride).clamp_max(max(frames - length, 0))
 
 
@@ -52,36 +52,42 @@ def blocks(
     stride_ratio: float = 0.6,
     lengths: Int[Tensor, " *clips"] | None = None,
 ) -> Shaped[Tensor, "*batch block length joint feature"]:
-    """Blocks of ``length`` frames, ``stride_of(length, stride_ratio)`` apart; see ``starts``.
+    """Cut motions into blocks of ``length`` frames; see ``list_block_starts``.
 
-    A motion shorter than a block repeats its last frame. For batches of different lengths, ``lengths`` counts
-    the real frames and its axes are the first ones of ``joints``: each motion is cut as it would be alone,
-    what lies behind its end never enters, and blocks past ``block_counts(lengths, ...)`` are 0. A mask
-    ``[..., frame, joint]`` is cut the same way as ``blocks(valid[..., None])[..., 0]``.
+    A motion shorter than a block repeats its last frame. For a mask ``[..., frame, joint]`` use
+    ``blocks(valid[..., None])[..., 0]``.
+
+    Args:
+        stride_ratio: Stride as a fraction of ``length``; see ``compute_stride``.
+        lengths: Number of frames of each motion in a padded batch. Its axes are the first axes of ``joints``.
+            Padding never enters a block, and blocks after ``count_blocks(lengths, ...)`` are 0.
+
+    >>> blocks(torch.zeros(20, 25, 3)).shape
+    torch.Size([4, 8, 25, 3])
     """
     if joints.ndim < 3 or joints.shape[-3] < 1:
         raise ShapeError(f"joints need axes (..., frame, joint, feature), got shape {tuple(joints.shape)}")
-    stride = stride_of(length, stride_ratio)
+    stride = compute_stride(length, stride_ratio)
     frames = torch.tensor(joints.shape[-3], device=joints.device)
-    lengths = frames if lengths is None else _checked(lengths, joints)
-    counts = block_counts(lengths, length, stride)
+    lengths = frames if lengths is None else _check_lengths(lengths, joints)
+    counts = count_blocks(lengths, length, stride)
     block = torch.arange(int(counts.max()), device=joints.device)
     first = torch.minimum(block * stride, (lengths[..., None] - length).clamp_min(0))
-    window = torch.arange(length, device=joints.device)
-    cut = _take(joints, torch.minimum(first[..., None] + window, lengths[..., None, None] - 1))
+    offset = torch.arange(length, device=joints.device)
+    windows = _take_frames(joints, torch.minimum(first[..., None] + offset, lengths[..., None, None] - 1))
     *clip, past = torch.nonzero(block >= counts[..., None], as_tuple=True)
-    between: list[slice | Tensor] = [slice(None)] * (joints.ndim - lengths.ndim - 3)
-    cut[(*clip, *between, past)] = 0
-    return cut
+    other_axes: list[slice | Tensor] = [slice(None)] * (joints.ndim - lengths.ndim - 3)
+    windows[(*clip, *other_axes, past)] = 0
+    return windows
 
 
-def _take(
+def _take_frames(
     joints: Shaped[Tensor, "*batch frame joint feature"], index: Int[Tensor, "*clips block length"]
 ) -> Shaped[Tensor, "*batch block length joint feature"]:
-    """Frames ``index`` of every motion, where the axes ``clips`` are the first ones of ``batch``.
+    """Return frames ``index`` of every motion; the axes ``clips`` are the first axes of ``batch``.
 
-    Frames are copied as whole rows of memory. Simulated views hold each coordinate as a plane
-    [..., feature, frame, joint]; theirs are cut plane by plane, and stay planes.
+    Frames are copied as whole rows of memory. Simulated views store each coordinate as a plane
+    [..., feature, frame, joint]; they are copied plane by plane and stay planes.
     """
     planes = joints.movedim(-1, -3)
     source = planes if planes.is_contiguous() else joints.flatten(-2)
@@ -95,7 +101,7 @@ def _take(
     return taken.movedim(-4, -1) if source is planes else taken.unflatten(-1, joints.shape[-2:])
 
 
-def _checked(lengths: Int[Tensor, " *clips"], joints: Tensor) -> Int[Tensor, " *clips"]:
+def _check_lengths(lengths: Int[Tensor, " *clips"], joints: Tensor) -> Int[Tensor, " *clips"]:
     lengths = torch.as_tensor(lengths, device=joints.device)
     frames = joints.shape[-3]
     fits = lengths.ndim <= joints.ndim - 3 and lengths.shape == joints.shape[: lengths.ndim]

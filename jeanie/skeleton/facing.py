@@ -1,4 +1,4 @@
-"""Facing normalisation: bodies turned towards the camera, for baselines that align no views."""
+"""Direction normalisation: rotate bodies about the up axis, for baselines without view alignment."""
 
 from typing import Literal, get_args
 
@@ -8,10 +8,17 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError
 from jeanie.skeleton.layout import Layout
-from jeanie.skeleton.preprocess import checked
-from jeanie.skeleton.timing import bridge
+from jeanie.skeleton.normalise import resolve_mask
+from jeanie.skeleton.resample import interpolate_gaps
 
-__all__ = ["Scope", "across", "depth_axis", "face", "turned"]
+__all__ = [
+    "Scope",
+    "compute_lateral_axis",
+    "compute_travel_direction",
+    "depth_axis",
+    "face",
+    "rotate_to_travel",
+]
 
 Scope = Literal["frame", "block", "clip"]
 
@@ -22,18 +29,23 @@ def face(
     per: Scope = "clip",
     valid: Bool[Tensor, "*#batch frame joint"] | None = None,
 ) -> Float[Tensor, "*batch frame joint 3"]:
-    """Centred joints turned about the up axis so that the body looks into the camera.
+    """Rotate centred joints about the up axis so that the body faces the camera.
 
-    The line from left to right (shoulders plus hips, see ``across``) becomes parallel to +x, the side where
-    someone who faces the camera has the right hand (right-handed camera space, +z away from the camera). With
-    the line's horizontal direction (c, s), c^2 + s^2 = 1, along x and depth:
+    The line from left to right (see ``compute_lateral_axis``) becomes parallel to +x, the side where a person
+    who faces the camera has the right hand (right-handed camera space, +z away from the camera). With the
+    horizontal direction (c, s) of the line, c^2 + s^2 = 1, along x and depth:
 
         x' = c x + s depth,    depth' = c depth - s x
 
-    ``per`` says which frames share a turn: "frame" turns each by its own line; "clip" turns all frames of a
-    motion by their mean line; "block" does the same for blocks ``[..., block, length, joint, 3]``, whose
-    frames are those of one block. Frames without shoulders and hips follow the frames around them; a body
-    that never shows them is not turned. Missing joints stay 0.
+    Args:
+        per: Frames that share a rotation. "frame" rotates each frame by its own line. "clip" rotates all
+            frames of a motion by their mean line. "block" does the same for blocks
+            ``[..., block, length, joint, 3]``.
+        valid: False for missing joints, which become 0. A frame without shoulders and hips uses the
+            neighbouring frames; a body without any such frame is not rotated.
+
+    Raises:
+        ConfigError: The layout has 2 dimensions, or neither shoulders nor hips.
     """
     if per not in get_args(Scope):
         raise ConfigError(f"per is one of {', '.join(get_args(Scope))}; got {per!r}")
@@ -41,50 +53,48 @@ def face(
         raise ConfigError(
             f"facing needs depth, layout {layout.name!r} has {layout.dims} dimensions; lift it first"
         )
-    valid = checked(joints, layout, valid)
+    valid = resolve_mask(joints, layout, valid)
     joints = torch.where(valid[..., None], joints, 0.0)
     depth = depth_axis(layout)
-    line = across(joints, layout, valid)[..., [0, depth]]
+    line = compute_lateral_axis(joints, layout, valid)[..., [0, depth]]
     if per == "frame":
         seen = (line != 0).any(-1)
-        line = bridge(line.movedim(-2, 0), seen.movedim(-1, 0)).movedim(0, -2)
+        line = interpolate_gaps(line.movedim(-2, 0), seen.movedim(-1, 0)).movedim(0, -2)
     else:
-        line = line.sum(-2, keepdim=True)  # a mean's direction is the sum's
-    return turned(joints, line, depth)
+        line = line.sum(-2, keepdim=True)  # the sum has the direction of the mean
+    return _rotate_line_to_x(joints, line, depth)
 
 
-def turned(
-    joints: Float[Tensor, "*batch frame joint 3"], line: Float[Tensor, "*batch #frame 2"], depth: int
+def rotate_to_travel(
+    joints: Float[Tensor, "*batch frame joint 3"],
+    layout: Layout,
+    valid: Bool[Tensor, "*#batch frame joint"] | None = None,
 ) -> Float[Tensor, "*batch frame joint 3"]:
-    """Joints turned about the up axis so that a line (x, depth) of theirs becomes parallel to +x.
+    """Rotate joints about the up axis so that the torso travels along +x (right-handed, +z away from the camera).
 
-    ``depth`` is the number of the depth axis. Where the line is (0, 0) nothing is turned.
+    All frames of a leading index share a rotation: pass a motion, or its blocks
+    ``[..., block, length, joint, 3]``. Missing joints become 0. A body that does not travel is not rotated.
     """
-    size = torch.linalg.vector_norm(line, dim=-1, keepdim=True)
-    known = size > 0
-    unit = torch.where(known, line / torch.where(known, size, 1.0), line.new_tensor([1.0, 0.0]))
-    c, s = unit[..., None, 0], unit[..., None, 1]
-    seen = joints.clone()
-    seen[..., 0] = c * joints[..., 0] + s * joints[..., depth]
-    seen[..., depth] = c * joints[..., depth] - s * joints[..., 0]
-    return seen
+    if layout.dims != 3:
+        raise ConfigError(
+            f"the direction of travel needs depth, layout {layout.name!r} has {layout.dims} dimensions; lift it first"
+        )
+    valid = resolve_mask(joints, layout, valid)
+    depth = depth_axis(layout)
+    line = compute_travel_direction(joints, layout, valid)[..., None, [0, depth]]
+    return _rotate_line_to_x(torch.where(valid[..., None], joints, 0.0), line, depth)
 
 
-def depth_axis(layout: Layout) -> int:
-    """Which of the three coordinates is the depth."""
-    return 2 if layout.up == "y" else 1
-
-
-def across(
+def compute_lateral_axis(
     joints: Float[Tensor, "*batch frame joint 3"],
     layout: Layout,
     valid: Bool[Tensor, "*#batch frame joint"] | None = None,
 ) -> Float[Tensor, "*batch frame 3"]:
-    """The body's line from left to right in every frame, shoulders plus hips.
+    """Return the vector from left to right in every frame: shoulders plus hips.
 
-    A pair with a missing joint adds nothing; a frame without either pair has no line, that is (0, 0, 0).
+    A pair with a missing joint adds nothing. A frame without both pairs has (0, 0, 0).
     """
-    valid = checked(joints, layout, valid)
+    valid = resolve_mask(joints, layout, valid)
     pairs = [
         (layout.index(f"left_{part}"), layout.index(f"right_{part}"))
         for part in ("shoulder", "hip")
@@ -95,6 +105,51 @@ def across(
             f"layout {layout.name!r} has neither shoulders nor hips: it has no facing direction"
         )
     left, right = (list(side) for side in zip(*pairs, strict=True))
-    there = valid[..., left] & valid[..., right]
-    lines = torch.where(there[..., None], joints[..., right, :] - joints[..., left, :], 0.0)
+    seen = valid[..., left] & valid[..., right]
+    lines = torch.where(seen[..., None], joints[..., right, :] - joints[..., left, :], 0.0)
     return lines.sum(-2)
+
+
+def compute_travel_direction(
+    joints: Float[Tensor, "*batch frame joint 3"],
+    layout: Layout,
+    valid: Bool[Tensor, "*#batch frame joint"] | None = None,
+) -> Float[Tensor, "*batch 3"]:
+    """Return the direction in which the torso travels: the slope of a linear fit of its position over time.
+
+    sum over frames f of (f - mean f) torso[f], over frames with a valid torso, the mean of ``layout.centre``
+
+    The joints must not be centred on the torso. A torso that stands still or is seen once has (0, 0, 0).
+    """
+    valid = resolve_mask(joints, layout, valid)
+    index = list(layout.centre)
+    seen = valid[..., index].all(-1).to(joints.dtype)
+    torso = joints[..., index, :].mean(-2)
+    count = seen.sum(-1, keepdim=True).clamp_min(1)
+    time = torch.arange(joints.shape[-3], device=joints.device, dtype=joints.dtype)
+    centred_time = (time - (seen * time).sum(-1, keepdim=True) / count) * seen
+    mean = (seen[..., None] * torso).sum(-2, keepdim=True) / count[..., None]
+    # without the mean, far from the origin, the sum would be a small difference of large numbers
+    return (centred_time[..., None] * (torso - mean)).sum(-2)
+
+
+def depth_axis(layout: Layout) -> int:
+    """Return the index of the depth coordinate."""
+    return 2 if layout.up == "y" else 1
+
+
+def _rotate_line_to_x(
+    joints: Float[Tensor, "*batch frame joint 3"], line: Float[Tensor, "*batch #frame 2"], depth: int
+) -> Float[Tensor, "*batch frame joint 3"]:
+    """Rotate joints about the up axis so that the line (x, depth) becomes parallel to +x.
+
+    ``depth`` is the index of the depth axis. A line of (0, 0) rotates nothing.
+    """
+    size = torch.linalg.vector_norm(line, dim=-1, keepdim=True)
+    known = size > 0
+    unit = torch.where(known, line / torch.where(known, size, 1.0), line.new_tensor([1.0, 0.0]))
+    c, s = unit[..., None, 0], unit[..., None, 1]
+    rotated = joints.clone()
+    rotated[..., 0] = c * joints[..., 0] + s * joints[..., depth]
+    rotated[..., depth] = c * joints[..., depth] - s * joints[..., 0]
+    return rotated

@@ -1,4 +1,4 @@
-"""Which joints a skeleton has: names, bones, left and right, root and torso, axis that points up, unit."""
+"""Layouts: the joints of a skeleton with bones, left and right, root and torso, up axis and unit."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from jeanie.errors import ConfigError, DataError
-from jeanie.skeleton.tables import ROWS
+from jeanie.skeleton.layouts import ROWS
 
 __all__ = ["LAYOUTS", "Layout"]
 
@@ -26,13 +26,20 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of skeleton. Conversion goes by joint names (``docs/motions.md`` has the vocabulary).
+    """The joints of a skeleton. Layouts are converted by joint names (vocabulary: ``docs/motions.md``).
 
-    ``bones`` are (parent, child) indices: a tree from ``root``, or several trees. ``pairs`` are (left, right)
-    indices, the person's own left. ``torso`` is the joint that centring moves to the origin; ``centre`` lists
-    the joints whose mean stands for it where no joint lies on the torso, and is ``(torso,)`` elsewhere.
-    ``up`` is the axis that points up in camera space, ``unit`` is "m", "px" or "relative", ``dims`` is 2 for
-    key points of images, whose z is 0 throughout.
+    Args:
+        joints: Joint names in snake_case, in the order of the data.
+        bones: (parent, child) indices: one tree from ``root``, or several trees.
+        pairs: (left, right) indices, from the view of the person.
+        torso: The joint that centring moves to the origin.
+        centre: Joints whose mean is the origin, for layouts without a torso joint; default ``(torso,)``.
+        up: The axis that points up in camera space, "y" or "z".
+        unit: "m", "px" or "relative".
+        dims: 3, or 2 for key points of images; their z is 0.
+
+    Raises:
+        ConfigError: A name, index, bone or pair is invalid.
 
     >>> LAYOUTS["ntu25"].index("head")
     3
@@ -52,14 +59,14 @@ class Layout:
     def __post_init__(self) -> None:
         if not self.centre:
             object.__setattr__(self, "centre", (self.torso,))
-        for problem in _problems(self):
+        for problem in _find_problems(self):
             raise ConfigError(f"layout {self.name!r}: {problem}")
 
     def __len__(self) -> int:
         return len(self.joints)
 
     def index(self, joint: str) -> int:
-        """Index of a joint by its name."""
+        """Return the index of a joint by its name."""
         try:
             return self.joints.index(joint)
         except ValueError:
@@ -69,23 +76,23 @@ class Layout:
 
     @property
     def parents(self) -> tuple[int, ...]:
-        """For every joint the joint it hangs from, -1 for the top of a tree."""
-        above = {child: parent for parent, child in self.bones}
-        return tuple(above.get(joint, -1) for joint in range(len(self)))
+        """The parent of every joint; -1 for the root of a tree."""
+        parent_of = {child: parent for parent, child in self.bones}
+        return tuple(parent_of.get(joint, -1) for joint in range(len(self)))
 
     @property
-    def mirror(self) -> tuple[int, ...]:
-        """For every joint the joint that takes its place when left and right are swapped."""
-        other = {a: b for left, right in self.pairs for a, b in ((left, right), (right, left))}
-        return tuple(other.get(joint, joint) for joint in range(len(self)))
+    def mirror_indices(self) -> tuple[int, ...]:
+        """The joint on the other side for every joint; joints without a side map to themselves."""
+        opposite = {a: b for left, right in self.pairs for a, b in ((left, right), (right, left))}
+        return tuple(opposite.get(joint, joint) for joint in range(len(self)))
 
-    def mirrored(self, joints: Float[Tensor, "*batch joint 3"]) -> Float[Tensor, "*batch joint 3"]:
-        """Joints in a mirror: left and right swapped, x negated."""
-        return joints[..., list(self.mirror), :] * joints.new_tensor([-1.0, 1.0, 1.0])
+    def mirror_joints(self, joints: Float[Tensor, "*batch joint 3"]) -> Float[Tensor, "*batch joint 3"]:
+        """Return the mirror image of joints: left and right swapped, x negated."""
+        return joints[..., list(self.mirror_indices), :] * joints.new_tensor([-1.0, 1.0, 1.0])
 
     @property
     def adjacency(self) -> Float[Tensor, "joint joint"]:
-        """1 where two joints share a bone, else 0: symmetric, no self-loops."""
+        """1 if two joints share a bone, otherwise 0: symmetric, no self-loops."""
         matrix = torch.zeros(len(self), len(self))
         if self.bones:
             parent, child = torch.tensor(self.bones).T
@@ -95,10 +102,10 @@ class Layout:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> "Layout":
-        """Layout from plain values, joints by name or by index (the form of ``to_dict`` and of layout files).
+        """Create a layout from plain values, as ``to_dict`` returns them and layout files hold them.
 
-        Needed: ``name``, ``joints``, ``bones``, ``root``, ``torso``. Without ``pairs`` every ``left_x`` is
-        paired with its ``right_x``.
+        Joints are given by name or by index. ``name``, ``joints``, ``bones``, ``root`` and ``torso`` are required.
+        Without ``pairs``, every ``left_x`` is paired with its ``right_x``.
         """
         name = row.get("name")
         if not isinstance(name, str) or not name:
@@ -112,22 +119,24 @@ class Layout:
             raise ConfigError(
                 f"{where}: {', '.join(missing)} missing; a layout needs joints, bones, root and torso"
             )
-        joints = _names(row["joints"], where)
+        joints = _parse_names(row["joints"], where)
         pairs = row.get("pairs")
         return cls(
             name=name,
             joints=joints,
-            bones=_couples(row["bones"], joints, where, "bones"),
-            pairs=paired(joints) if pairs is None else _couples(pairs, joints, where, "pairs"),
-            root=_joint(row["root"], joints, where, "root"),
-            torso=_joint(row["torso"], joints, where, "torso"),
-            centre=tuple(_joint(entry, joints, where, "centre") for entry in _list(row, "centre", where)),
+            bones=_parse_pairs(row["bones"], joints, where, "bones"),
+            pairs=pair_sides(joints) if pairs is None else _parse_pairs(pairs, joints, where, "pairs"),
+            root=_parse_joint(row["root"], joints, where, "root"),
+            torso=_parse_joint(row["torso"], joints, where, "torso"),
+            centre=tuple(
+                _parse_joint(entry, joints, where, "centre") for entry in _parse_list(row, "centre", where)
+            ),
             **{key: row[key] for key in ("up", "unit", "dims") if key in row},
         )
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Layout":
-        """Layout from a JSON or TOML file; the file's ending says which."""
+        """Read a layout from a .json or .toml file."""
         path = Path(path)
         readers = {".json": json.loads, ".toml": tomllib.loads}
         if path.suffix.lower() not in readers:
@@ -144,48 +153,48 @@ class Layout:
             raise DataError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, joints by name, ready for JSON; ``from_dict`` gives the same layout back."""
-        named = self.joints.__getitem__
+        """Return plain values for JSON, with joints by name; ``from_dict`` restores the layout."""
+        name_of = self.joints.__getitem__
         return {
             "name": self.name,
             "joints": list(self.joints),
-            "bones": [[named(parent), named(child)] for parent, child in self.bones],
-            "pairs": [[named(left), named(right)] for left, right in self.pairs],
-            "root": named(self.root),
-            "torso": named(self.torso),
-            "centre": [named(joint) for joint in self.centre],
+            "bones": [[name_of(parent), name_of(child)] for parent, child in self.bones],
+            "pairs": [[name_of(left), name_of(right)] for left, right in self.pairs],
+            "root": name_of(self.root),
+            "torso": name_of(self.torso),
+            "centre": [name_of(joint) for joint in self.centre],
             "up": self.up,
             "unit": self.unit,
             "dims": self.dims,
         }
 
 
-def paired(joints: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """(left, right) indices of the joints whose names differ only in ``left_`` and ``right_``."""
-    at = {joint: index for index, joint in enumerate(joints)}
+def pair_sides(joints: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Return (left, right) indices of the joints whose names differ only in ``left_`` and ``right_``."""
+    index_of = {joint: index for index, joint in enumerate(joints)}
     return tuple(
-        (index, at["right_" + joint.removeprefix("left_")])
-        for joint, index in at.items()
-        if joint.startswith("left_") and "right_" + joint.removeprefix("left_") in at
+        (index, index_of["right_" + joint.removeprefix("left_")])
+        for joint, index in index_of.items()
+        if joint.startswith("left_") and "right_" + joint.removeprefix("left_") in index_of
     )
 
 
-def _problems(layout: Layout) -> Iterable[str]:
-    """What is wrong with a layout, the gravest first."""
+def _find_problems(layout: Layout) -> Iterable[str]:
+    """Yield the problems of a layout, the most serious first."""
     count = len(layout.joints)
     if not count:
         yield "it has no joints; list at least one name"
     for joint in layout.joints:
         if not _NAME.fullmatch(joint):
             yield f"joint {joint!r} needs a snake_case name such as 'left_hand'"
-    twice = sorted({joint for joint in layout.joints if layout.joints.count(joint) > 1})
-    if twice:
-        yield f"joint {', '.join(twice)} is listed more than once; every joint needs its own name"
-    for what, indices in _indices(layout):
+    duplicates = sorted({joint for joint in layout.joints if layout.joints.count(joint) > 1})
+    if duplicates:
+        yield f"joint {', '.join(duplicates)} is listed more than once; every joint needs its own name"
+    for what, indices in _list_indices(layout):
         for index in indices:
             if not 0 <= index < count:
                 yield f"{what} points at joint {index}, outside 0 to {count - 1}"
-    yield from _tree_problems(layout)
+    yield from _find_tree_problems(layout)
     sided = [joint for pair in layout.pairs for joint in pair]
     if len(set(sided)) != len(sided):
         yield "a joint is in two pairs, or paired with itself; each joint has at most one opposite"
@@ -197,7 +206,7 @@ def _problems(layout: Layout) -> Iterable[str]:
         yield f"dims is {layout.dims!r}; it is 3, or 2 for key points of images"
 
 
-def _indices(layout: Layout) -> Iterable[tuple[str, Iterable[int]]]:
+def _list_indices(layout: Layout) -> Iterable[tuple[str, Iterable[int]]]:
     yield "root", (layout.root,)
     yield "torso", (layout.torso,)
     yield "centre", layout.centre
@@ -205,35 +214,35 @@ def _indices(layout: Layout) -> Iterable[tuple[str, Iterable[int]]]:
     yield "a pair", (joint for pair in layout.pairs for joint in pair)
 
 
-def _tree_problems(layout: Layout) -> Iterable[str]:
+def _find_tree_problems(layout: Layout) -> Iterable[str]:
     parents: dict[int, int] = {}
     for parent, child in layout.bones:
         if child in parents:
-            yield f"joint {layout.joints[child]!r} hangs from two parents; bones are (parent, child), a tree"
+            yield f"joint {layout.joints[child]!r} has two parents; bones are (parent, child), a tree"
         parents[child] = parent
     for joint in range(len(layout)):
-        above, steps = joint, 0
-        while above in parents and steps <= len(layout):
-            above, steps = parents[above], steps + 1
+        ancestor, steps = joint, 0
+        while ancestor in parents and steps <= len(layout):
+            ancestor, steps = parents[ancestor], steps + 1
         if steps > len(layout):
-            yield f"the bones run in a circle through joint {layout.joints[joint]!r}; bones form a tree"
+            yield f"the bones form a cycle through joint {layout.joints[joint]!r}; bones form a tree"
 
 
-def _names(value: Any, where: str) -> tuple[str, ...]:
+def _parse_names(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(joint, str) for joint in value):
         raise ConfigError(f"{where}: joints is a list of names, got {value!r}")
     return tuple(value)
 
 
-def _list(row: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
+def _parse_list(row: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
     value = row.get(key, ())
     if not isinstance(value, list | tuple):
         raise ConfigError(f"{where}: {key} is a list of joints, got {value!r}")
     return value
 
 
-def _joint(value: Any, joints: tuple[str, ...], where: str, what: str) -> int:
-    """Index of a joint given by name or by index."""
+def _parse_joint(value: Any, joints: tuple[str, ...], where: str, what: str) -> int:
+    """Return the index of a joint given by name or by index."""
     if isinstance(value, str) and value in joints:
         return joints.index(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(joints):
@@ -241,13 +250,15 @@ def _joint(value: Any, joints: tuple[str, ...], where: str, what: str) -> int:
     raise ConfigError(f"{where}: {what} names {value!r}, which is not one of its {len(joints)} joints")
 
 
-def _couples(value: Any, joints: tuple[str, ...], where: str, what: str) -> tuple[tuple[int, int], ...]:
+def _parse_pairs(value: Any, joints: tuple[str, ...], where: str, what: str) -> tuple[tuple[int, int], ...]:
     if not isinstance(value, list | tuple):
         raise ConfigError(f"{where}: {what} is a list of [joint, joint], got {value!r}")
     for entry in value:
         if not isinstance(entry, list | tuple) or len(entry) != 2:
             raise ConfigError(f"{where}: an entry of {what} is [joint, joint], got {entry!r}")
-    return tuple((_joint(a, joints, where, what), _joint(b, joints, where, what)) for a, b in value)
+    return tuple(
+        (_parse_joint(a, joints, where, what), _parse_joint(b, joints, where, what)) for a, b in value
+    )
 
 
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(

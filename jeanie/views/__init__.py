@@ -1,9 +1,9 @@
-"""Viewpoints around a motion: Euler rotations, simulated cameras, and where the camera stood."""
+"""Simulated views of a motion: Euler rotations, simulated cameras, and estimated camera positions."""
 
 from jeanie.views.calibration import calibrate, fit_intrinsics
 from jeanie.views.camera import CAMERAS, Camera, CameraViews
+from jeanie.views.camera_position import NTU_SETUPS, estimate_camera_positions, estimate_positions_by
 from jeanie.views.euler import EulerSimple, EulerViews
-from jeanie.views.position import NTU_SETUPS, camera_positions, positions_by
 
 __all__ = [
     "CAMERAS",
@@ -13,7 +13,7 @@ __all__ = [
     "EulerSimple",
     "EulerViews",
     "calibrate",
-    "camera_positions",
+    "estimate_camera_positions",
+    "estimate_positions_by",
     "fit_intrinsics",
-    "positions_by",
 ]

@@ -1,8 +1,8 @@
-"""Intrinsics of a camera, from images of a chessboard (OpenCV) or from joints whose pixels are known.
+"""Calibrate a camera: from images of a chessboard (OpenCV), or from joints with known pixels.
 
-The paper calibrated with MATLAB's Camera Calibrator; OpenCV estimates the same numbers: intrinsics, lens
-distortion, and the pose of the board in every image. OpenCV's camera space has +y down;
-``Calibration.camera`` gives M for ours, with +y up.
+The paper uses the Camera Calibrator of MATLAB. OpenCV estimates the same quantities: intrinsics, lens
+distortion, and the pose of the board in every image. The camera space of OpenCV has +y down;
+``Calibration.camera`` returns M for +y up.
 """
 
 import importlib
@@ -23,17 +23,16 @@ from jeanie.views.camera import Camera
 __all__ = ["Calibration", "calibrate", "fit_intrinsics"]
 
 Image = str | Path | NDArray[Any]
-_FEWEST = 3  # boards; two leave the principal point undetermined
+_MIN_BOARDS = 3  # two leave the principal point undetermined
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What a calibration found, in OpenCV's convention: columns right, rows down, z along the view.
+    """The result of a calibration in the convention of OpenCV: columns right, rows down, z along the view.
 
-    A board point b (metres, in the board's plane z = 0) lies at ``rotations[i] @ b + translations[i]`` in the
-    i-th image of ``used``, and ``matrix`` takes it to pixels. ``distortion`` is (k1, k2), the radial one: a
-    few boards do not determine more. ``size`` is (width, height) and ``error`` the root mean square of the
-    corners' reprojection, pixels.
+    In the i-th image of ``used``, a board point b (metres, z = 0) lies at ``rotations[i] @ b + translations[i]``,
+    and ``matrix`` maps it to pixels. ``distortion`` is the radial distortion (k1, k2): a few boards do not
+    determine more. ``size`` is (width, height) and ``error`` the root mean square reprojection error in pixels.
     """
 
     matrix: Float[Tensor, "3 3"]
@@ -44,41 +43,47 @@ class Calibration:
     rotations: Float[Tensor, "board 3 3"]
     translations: Float[Tensor, "board 3"]
 
-    def camera(self, distance: float | int, height: float | int | None = None) -> Camera:
-        """The camera in our space (+y up) at a distance from the subject; lens distortion is left out."""
+    def camera(self, distance: float, height: float | None = None) -> Camera:
+        """Return the camera for +y up at a distance from the subject; lens distortion is ignored."""
         up = torch.tensor((1.0, -1.0, 1.0), dtype=torch.float64)
         return Camera(self.matrix * up, distance, height)
 
 
 def calibrate(
-    images: Sequence[Image], *, corners: tuple[int, int] = (9, 6), square: float | int = 0.025
+    images: Sequence[Image], *, corners: tuple[int, int] = (9, 6), square: float = 0.025
 ) -> Calibration:
-    """Calibrate a camera from images of one flat chessboard, held at different angles; 10 to 20 are plenty.
+    """Calibrate a camera from images of a flat chessboard at different angles; 10 to 20 images suffice.
 
-    ``images`` are files or uint8 arrays [row, column] or [row, column, 3], all of one size. ``corners``
-    counts the board's inner corners along a row and down a column, ``square`` is a square's side in metres.
-    Images without a whole board are left out; ``used`` lists the others.
+    Args:
+        images: Files, or uint8 arrays [row, column] or [row, column, 3], all of one size. Images without the
+            complete board are ignored; ``Calibration.used`` lists the others.
+        corners: Number of inner corners along a row and along a column of the board.
+        square: Side of a square in metres.
+
+    Raises:
+        DataError: Fewer than 3 images show the complete board.
+        ConfigError: OpenCV is not installed, or an argument is out of range.
     """
-    cv2 = _opencv()
+    cv2 = _import_opencv()
     if min(corners) < 3 or not 0 < square < float("inf"):
         raise ConfigError(
             "a board needs at least 3 x 3 inner corners and squares of a size above 0 metres, "
             f"got corners={corners}, square={square}"
         )
-    greys = [_grey(image, i, cv2) for i, image in enumerate(images)]
+    greys = [_read_grey(image, i, cv2) for i, image in enumerate(images)]
     sizes = {grey.shape[::-1] for grey in greys}
     if len(sizes) > 1:
-        raise DataError(f"images must be of one size, got {sorted(sizes)}; calibrate each size by itself")
-    boards = [_corners(grey, corners, cv2) for grey in greys]
+        raise DataError(f"images must be of one size, got {sorted(sizes)}; calibrate each size separately")
+    boards = [_find_corners(grey, corners, cv2) for grey in greys]
     used = tuple(i for i, board in enumerate(boards) if board is not None)
-    if len(used) < _FEWEST:
+    if len(used) < _MIN_BOARDS:
         raise DataError(
-            f"calibration needs at least {_FEWEST} images with a whole board of {corners[0]} x {corners[1]} "
+            f"calibration needs at least {_MIN_BOARDS} images with the complete board of {corners[0]} x {corners[1]} "
             f"inner corners, found it in {len(used)} of {len(greys)}; check corners=, light and sharpness"
         )
     size = (int(greys[0].shape[1]), int(greys[0].shape[0]))
-    error, matrix, distortion, turns, shifts = cv2.calibrateCamera(
-        [_board(corners, square)] * len(used),
+    error, matrix, distortion, rotations, translations = cv2.calibrateCamera(
+        [_list_corners(corners, square)] * len(used),
         [boards[i] for i in used],
         size,
         None,
@@ -91,18 +96,18 @@ def calibrate(
         error=float(error),
         size=size,
         used=used,
-        rotations=torch.as_tensor(np.stack([cv2.Rodrigues(turn)[0] for turn in turns])),
-        translations=torch.as_tensor(np.stack([np.ravel(shift) for shift in shifts])),
+        rotations=torch.as_tensor(np.stack([cv2.Rodrigues(vector)[0] for vector in rotations])),
+        translations=torch.as_tensor(np.stack([np.ravel(vector) for vector in translations])),
     )
 
 
 def fit_intrinsics(
     points: Float[Tensor, "point 3"], pixels: Float[Tensor, "point 2"]
 ) -> Float[Tensor, "3 3"]:
-    """M, float64, from points in camera space and their pixels by least squares: u = fx x / z + cx, v alike.
+    """Return M in float64, fitted to points in camera space and their pixels: u = fx x / z + cx, v likewise.
 
-    For recordings that carry both, as NTU RGB+D's do (joints with their depth and colour pixels), where no
-    calibration was kept. Points with NaN or not in front of the camera are left out.
+    For recordings with both, such as NTU RGB+D (joints with depth and colour pixels), without a calibration.
+    Points with NaN and points behind the camera are ignored.
 
     >>> points = torch.tensor([[0.0, 0.0, 2.0], [1.0, 1.0, 2.0], [1.0, -1.0, 4.0]])
     >>> pixels = torch.tensor([[160.0, 120.0], [310.0, -30.0], [235.0, 195.0]])
@@ -130,7 +135,7 @@ def fit_intrinsics(
     return matrix
 
 
-def _opencv() -> Any:
+def _import_opencv() -> Any:
     try:
         return importlib.import_module("cv2")
     except ImportError as error:
@@ -140,19 +145,19 @@ def _opencv() -> Any:
         ) from error
 
 
-def _board(corners: tuple[int, int], square: float | int) -> NDArray[np.float32]:
-    """Corner positions on the board in the order in which OpenCV finds them: row by row."""
+def _list_corners(corners: tuple[int, int], square: float) -> NDArray[np.float32]:
+    """Return the corner positions on the board in the order of OpenCV: row by row."""
     columns, rows = np.meshgrid(np.arange(corners[0]), np.arange(corners[1]))
     flat = np.stack((columns, rows, np.zeros_like(rows)), -1).reshape(-1, 3)
     return (flat * square).astype(np.float32)
 
 
-def _corners(grey: NDArray[np.uint8], corners: tuple[int, int], cv2: Any) -> NDArray[np.float32] | None:
-    """Pixels of the inner corners, row by row, or None where the whole board is not seen."""
+def _find_corners(grey: NDArray[np.uint8], corners: tuple[int, int], cv2: Any) -> NDArray[np.float32] | None:
+    """Return the pixels of the inner corners, row by row; None if the board is not complete."""
     found, pixels = cv2.findChessboardCornersSB(grey, corners, flags=cv2.CALIB_CB_EXHAUSTIVE)
     if not found:
         return None
-    # the detector's own corners bias the focal length by 1 % on rendered boards, refined ones by 0.3 %
+    # on rendered boards, the corners of the detector bias the focal length by 1 %, refined ones by 0.3 %
     grid = np.reshape(pixels, (corners[1], corners[0], 2))
     spacing = min(np.linalg.norm(np.diff(grid, axis=axis), axis=-1).min() for axis in (0, 1))
     half = int(np.clip(spacing / 3, 2, 11))
@@ -160,7 +165,7 @@ def _corners(grey: NDArray[np.uint8], corners: tuple[int, int], cv2: Any) -> NDA
     return np.asarray(cv2.cornerSubPix(grey, np.float32(pixels), (half, half), (-1, -1), stop))
 
 
-def _grey(image: Image, index: int, cv2: Any) -> NDArray[np.uint8]:
+def _read_grey(image: Image, index: int, cv2: Any) -> NDArray[np.uint8]:
     if isinstance(image, str | Path):
         if not Path(image).is_file():
             raise DataError(f"{image}: no such file")

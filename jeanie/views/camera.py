@@ -1,15 +1,15 @@
-"""Viewpoints by simulated cameras: stereo projection (paper, "Stereo projections", Eq. 2 to 4).
+"""Simulated views by cameras: stereo projection (paper, "Stereo projections", Eq. 2 to 4).
 
-The recording camera (left, ``l``) is assumed to look at the subject from the distance d, the subject at
-s = (0, 0, d) of its space. A simulated camera (right, ``r``) sits on the sphere of radius d round the
-subject, turned by (azimuth, altitude), and looks at the subject too:
+The recording camera (left, ``l``) looks at the subject from the distance d: the subject is at s = (0, 0, d) of
+camera space. A simulated camera (right, ``r``) lies on the sphere of radius d round the subject, rotated by
+(azimuth, altitude), and also looks at the subject:
 
-    p_r = R (p_l - t),   R = R_x(altitude) R_y(azimuth),   t = s - R^T s   (where the right camera stands)
+    p_r = R (p_l - t),   R = R_x(altitude) R_y(azimuth),   t = s - R^T s   (position of the right camera)
     p*  = M p / depth,   E = R S,   F = M_r^-T E M_l^-1,   p*_r^T F p*_l = 0
 
-Points are column vectors in a right-handed space with +y up and +z along the view; R is that of
-``jeanie.views.euler``. M is applied as written, so a camera whose pixel rows grow downwards has a negative
-entry (1, 1): camera space has y up.
+Points are column vectors in a right-handed space with +y up and +z along the view; R is the rotation of
+``jeanie.views.euler``. Camera space has y up: a camera whose pixel rows grow downwards has a negative entry
+(1, 1) in M.
 """
 
 import math
@@ -39,7 +39,7 @@ __all__ = [
 Rows = tuple[tuple[float, ...], ...]
 
 
-def _checked(intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float | int]]) -> Rows:
+def _check_intrinsics(intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float]]) -> Rows:
     try:
         matrix = torch.as_tensor(intrinsics, dtype=torch.float64).detach().cpu()
     except (TypeError, ValueError) as error:
@@ -60,11 +60,13 @@ def _checked(intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float | int]]
 
 @dataclass(frozen=True, init=False)
 class Camera:
-    """A pinhole camera and where it stood.
+    """A pinhole camera and its position.
 
-    ``intrinsics`` is M, 3 x 3, upper triangular, in pixels: p* = M p / depth. ``distance`` is from the lens
-    to the subject's torso and ``height`` from the floor to the lens, metres. The projection needs only the
-    distance, because the camera looks at the subject; ``height`` is None where unknown.
+    Args:
+        intrinsics: M, 3 x 3, upper triangular, in pixels: p* = M p / depth.
+        distance: Metres from the lens to the torso of the subject. The projection needs no other position,
+            because the camera looks at the subject.
+        height: Metres from the floor to the lens; None if unknown.
 
     >>> Camera([[500, 0, 320], [0, -500, 240], [0, 0, 1]], distance=3).matrix()[1]
     tensor([   0., -500.,  240.], dtype=torch.float64)
@@ -76,9 +78,9 @@ class Camera:
 
     def __init__(
         self,
-        intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float | int]],
-        distance: float | int,
-        height: float | int | None = None,
+        intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float]],
+        distance: float,
+        height: float | None = None,
     ) -> None:
         if not 0 < distance < float("inf"):
             raise ConfigError(
@@ -89,12 +91,12 @@ class Camera:
             raise ConfigError(
                 f"height is from the floor to the camera, metres, got {height}; None if unknown"
             )
-        object.__setattr__(self, "intrinsics", _checked(intrinsics))
+        object.__setattr__(self, "intrinsics", _check_intrinsics(intrinsics))
         object.__setattr__(self, "distance", float(distance))
         object.__setattr__(self, "height", None if height is None else float(height))
 
     def matrix(self) -> Float[Tensor, "3 3"]:
-        """M, float64."""
+        """Return M in float64."""
         return torch.tensor(self.intrinsics, dtype=torch.float64)
 
 
@@ -104,15 +106,15 @@ CAMERAS: Mapping[str, Camera] = MappingProxyType(
         "kinect2": Camera(((367.29, 0, 256.28), (0, -366.62, 208.49), (0, 0, 1)), distance=3.71, height=1.63),
     }
 )
-"""Depth cameras by sensor; joints are in the space of the depth camera. Another unit of the same model
-differs a little: calibrate yours where it matters.
+"""Depth cameras by sensor. Joints are in the space of the depth camera. Units of one model differ slightly:
+calibrate your own for exact results.
 
-``kinect1``, 320 x 240: focal length and centre are the nominal ones of Microsoft's Kinect SDK 1.x
+``kinect1``, 320 x 240: nominal focal length and centre of the Microsoft Kinect SDK 1.x
 (NUI_CAMERA_DEPTH_NOMINAL_FOCAL_LENGTH_IN_PIXELS = 285.63); MSRAction3D's screen and world coordinates agree
-with them to their rounding. Distance and height: ``camera_positions`` over MSRAction3D (566 clips).
+with them to their rounding. Distance and height: ``estimate_camera_positions`` over MSRAction3D (566 clips).
 
 ``kinect2``, 512 x 424: ``fit_intrinsics`` over the 21,950 joints and depth pixels of 10 NTU RGB+D files
-(S001C001, residual below 0.1 pixel). Distance and height: ``camera_positions`` over the same files.
+(S001C001, residual below 0.1 pixel). Distance and height: ``estimate_camera_positions`` over the same files.
 """
 
 
@@ -120,10 +122,13 @@ with them to their rounding. Distance and height: ``camera_positions`` over MSRA
 class CameraViews:
     """A grid of K x K' simulated cameras round a centred skeleton (the paper's CamVPC).
 
-    ``units="pixels"`` returns what each camera measures, (u, v, depth), for the recording's own view (0, 0)
-    as well. ``units="metres"`` returns the same measurements taken from the subject's image and scaled, axis
-    by axis, to metres at the subject's distance: (x d / depth, y d / depth, depth - d), with the torso at 0.
-    Focal length and centre cancel there, the perspective stays; it tends to ``EulerViews`` as d grows.
+    Args:
+        camera: Intrinsics and distance of all cameras.
+        azimuth, altitude, step: The grid in degrees; see ``EulerViews``.
+        units: "pixels" returns the measurements (u, v, depth) of each camera, also for the recorded view (0, 0).
+            "metres" scales them to metres at the distance of the subject, with the torso at 0:
+            (x d / depth, y d / depth, depth - d). Focal length and centre cancel, the perspective stays; for
+            large d it approaches ``EulerViews``.
 
     >>> views = CameraViews(CAMERAS["kinect1"], azimuth=30, altitude=15)
     >>> views(torch.zeros(8, 20, 3))[0, 0, 0, 0]
@@ -131,9 +136,9 @@ class CameraViews:
     """
 
     camera: Camera = CAMERAS["kinect2"]
-    azimuth: float | int = 45
-    altitude: float | int = 45
-    step: float | int = 15
+    azimuth: float = 45
+    altitude: float = 45
+    step: float = 15
     units: Literal["pixels", "metres"] = "pixels"
 
     def __post_init__(self) -> None:
@@ -162,29 +167,32 @@ class CameraViews:
         return self.euler.shape
 
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
-        """R of every simulated camera, float64."""
+        """Return R of every simulated camera in float64."""
         return self.euler.rotations()
 
     def translations(self) -> Float[Tensor, "azimuth altitude 3"]:
-        """t = s - R^T s: where every simulated camera stands in the recording camera's space, float64."""
+        """Return t = s - R^T s, the position of every simulated camera in the space of the recording camera."""
         subject = torch.tensor((0.0, 0.0, self.camera.distance), dtype=torch.float64)
         return subject - self.rotations().mT @ subject
 
     def fundamentals(self) -> Float[Tensor, "azimuth altitude 3 3"]:
-        """F of every simulated camera against the recording's own, float64; 0 in the middle of the grid."""
+        """Return F of every simulated camera and the recording camera in float64; 0 in the middle of the grid."""
         essential = essential_matrix(self.rotations(), self.translations())
         return fundamental_matrix(essential, self.camera, self.camera)
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
     ) -> Float[Tensor, "*batch azimuth altitude frame joint 3"]:
-        """The joints, in metres and centred on the torso, as every camera measures them.
+        """Return the measurements of every camera for joints in metres, centred on the torso.
 
-        R (p_l - t) = R (p_l - s) + s: a simulated camera's coordinates are the turned joints, moved to s.
+        R (p_l - t) = R (p_l - s) + s: the coordinates of a simulated camera are the rotated joints, moved to s.
+
+        Raises:
+            ConfigError: A joint lies behind a camera.
         """
-        turned = self.euler(joints)
+        rotated = self.euler(joints)
         distance = self.camera.distance
-        depth = turned[..., 2:] + distance
+        depth = rotated[..., 2:] + distance
         if (depth <= 0).any():
             reach = distance - depth.min().item()
             raise ConfigError(
@@ -192,12 +200,12 @@ class CameraViews:
                 f"centre the joints on the torso, in metres, and use a distance above {reach:.3g}"
             )
         if self.units == "metres":
-            return torch.cat((turned[..., :2] * (distance / depth), turned[..., 2:]), -1)
-        return _pixels(turned[..., :2], depth, self.camera)
+            return torch.cat((rotated[..., :2] * (distance / depth), rotated[..., 2:]), -1)
+        return _to_pixels(rotated[..., :2], depth, self.camera)
 
 
 def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, "*batch 3"]:
-    """(u, v, depth) of points in the camera's own space: (u, v, 1) = M p / depth."""
+    """Project points in camera space to (u, v, depth): (u, v, 1) = M p / depth."""
     if points.shape[-1:] != (3,):
         raise ShapeError(f"project needs points [..., 3], got shape {tuple(points.shape)}")
     depth = points[..., 2:]
@@ -206,15 +214,15 @@ def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, 
             f"project needs points in front of the camera (z above 0), got z = {depth.min().item():.3g}; "
             "add the subject's distance to centred points, and leave out missing joints"
         )
-    return _pixels(points[..., :2], depth, camera)
+    return _to_pixels(points[..., :2], depth, camera)
 
 
 def essential_matrix(
     rotation: Float[Tensor, "*views 3 3"], translation: Float[Tensor, "*views 3"]
 ) -> Float[Tensor, "*views 3 3"]:
-    """E = R S, for which p_r^T E p_l = 0 whenever p_r = R (p_l - t) (paper, above Eq. 4).
+    """Return E = R S: p_r^T E p_l = 0 if p_r = R (p_l - t) (paper, above Eq. 4).
 
-    S is the paper's matrix, S p = t x p; the paper writes p x t, which differs in sign only.
+    S is the matrix of the paper, S p = t x p. The paper writes p x t, which differs in sign only.
     """
     x, y, z = translation.unbind(-1)
     zero = torch.zeros_like(x)
@@ -226,7 +234,7 @@ def essential_matrix(
 def fundamental_matrix(
     essential: Float[Tensor, "*views 3 3"], left: Camera, right: Camera
 ) -> Float[Tensor, "*views 3 3"]:
-    """F = M_r^-T E M_l^-1, for which p*_r^T F p*_l = 0 in pixels (paper, Eq. 4)."""
+    """Return F = M_r^-T E M_l^-1: p*_r^T F p*_l = 0 in pixels (paper, Eq. 4)."""
     inverse_left = torch.inverse(left.matrix()).to(essential)
     inverse_right = torch.inverse(right.matrix()).to(essential)
     return torch.matmul(torch.matmul(inverse_right.mT, essential), inverse_left)
@@ -237,10 +245,10 @@ def epipolar_distance(
     left: Float[Tensor, "*#batch point 2"],
     right: Float[Tensor, "*#batch point 2"],
 ) -> Float[Tensor, "*batch point"]:
-    """Pixels between every right image point and the epipolar line of its left one: |p*_r^T F p*_l| / |n|.
+    """Return the distance in pixels of every right point from the epipolar line of its left point.
 
-    n is the line's normal, the first two numbers of F p*_l. Where F is 0 (one camera twice) there is no line
-    and the distance is 0.
+    |p*_r^T F p*_l| / |n|, where n, the normal of the line, is the first two numbers of F p*_l. If F is 0 (twice
+    the same camera), there is no line and the distance is 0.
     """
     lines = torch.cat((left, torch.ones_like(left[..., :1])), -1) @ fundamental.mT
     residual = ((lines[..., :2] * right).sum(-1) + lines[..., 2]).abs()
@@ -248,9 +256,9 @@ def epipolar_distance(
     return residual / torch.where(normal > 0, normal, 1)
 
 
-def _pixels(
+def _to_pixels(
     plane: Float[Tensor, "*batch 2"], depth: Float[Tensor, "*batch 1"], camera: Camera
 ) -> Float[Tensor, "*batch 3"]:
-    """(u, v, depth): M's upper rows on (x / depth, y / depth, 1)."""
+    """Return (u, v, depth): the upper rows of M times (x / depth, y / depth, 1)."""
     matrix = camera.matrix().to(plane)
     return torch.cat(((plane / depth) @ matrix[:2, :2].mT + matrix[:2, 2], depth), -1)

@@ -1,10 +1,10 @@
-"""Viewpoints by Euler rotation of a centred skeleton (paper, Eq. 1).
+"""Simulated views by Euler rotation of a centred skeleton (paper, Eq. 1).
 
-Convention, for the whole room: camera space is right-handed with +y up and +z away from the camera; angles
-are in degrees; a point is a column vector, p' = R p with R = R_x(altitude) R_y(azimuth), so a joint stored as
-a row becomes ``row @ R.T``. The paper's matrices express a point in turned axes, so R p is what a camera sees
-that went round the subject: a positive altitude lifts it (towards +y), a positive azimuth carries it towards
--x. The azimuth is taken first, about the vertical, so the subject's up axis never leans sideways.
+Convention of this folder: camera space is right-handed with +y up and +z away from the camera; angles are in
+degrees; a point is a column vector, p' = R p with R = R_x(altitude) R_y(azimuth), so a joint stored as a row
+becomes ``row @ R.T``. The paper's matrices express a point in rotated axes: R p is the view of a camera that
+moves round the subject. A positive altitude moves the camera up (+y), a positive azimuth moves it towards -x.
+The azimuth rotation about the vertical comes first, so the up axis of the subject never tilts sideways.
 """
 
 import math
@@ -19,40 +19,53 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, ShapeError
 
-__all__ = ["EulerSimple", "EulerViews", "ViewAngles", "angles", "check_joints", "rotations", "turn"]
+__all__ = [
+    "EulerSimple",
+    "EulerViews",
+    "ViewAngles",
+    "check_joints",
+    "list_angles",
+    "make_rotations",
+    "rotate_joints",
+]
 
 _LIMITS = {"azimuth": 180.0, "altitude": 90.0}
 
 
 @dataclass(frozen=True)
 class ViewAngles:
-    """Azimuths and altitudes to either side of the recording's own view, ``step`` degrees apart."""
+    """Azimuths and altitudes on both sides of the recorded view, in steps of ``step`` degrees."""
 
-    azimuth: float | int = 45
-    altitude: float | int = 45
-    step: float | int = 15
+    azimuth: float = 45
+    altitude: float = 45
+    step: float = 15
 
     def __post_init__(self) -> None:
-        angles(self.azimuth, self.step, "azimuth")
-        angles(self.altitude, self.step, "altitude")
+        list_angles(self.azimuth, self.step, "azimuth")
+        list_angles(self.altitude, self.step, "altitude")
 
     @property
     def azimuths(self) -> tuple[float, ...]:
         """The K azimuths, degrees, ascending."""
-        return angles(self.azimuth, self.step, "azimuth")
+        return list_angles(self.azimuth, self.step, "azimuth")
 
     @property
     def altitudes(self) -> tuple[float, ...]:
         """The K' altitudes, degrees, ascending."""
-        return angles(self.altitude, self.step, "altitude")
+        return list_angles(self.altitude, self.step, "altitude")
 
 
 @dataclass(frozen=True)
 class EulerViews(ViewAngles):
     """A grid of K x K' rotations of a centred skeleton: every azimuth with every altitude.
 
-    K = 2 * azimuth / step + 1 and likewise K'; the default is 7 x 7. View (0, 0), in the middle of the grid,
-    is the input itself to the last bit.
+    K = 2 * azimuth / step + 1, and K' likewise; the default is 7 x 7. View (0, 0), in the middle of the grid,
+    equals the input bit for bit.
+
+    Args:
+        azimuth: Largest azimuth to either side, 0 to 180 degrees; a multiple of ``step``.
+        altitude: Largest altitude to either side, 0 to 90 degrees; a multiple of ``step``.
+        step: Angle between neighbouring views in degrees.
 
     >>> views = EulerViews(azimuth=30, altitude=15)
     >>> views.azimuths, views.shape
@@ -67,27 +80,27 @@ class EulerViews(ViewAngles):
         return len(self.azimuths), len(self.altitudes)
 
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
-        """R of every view, float64."""
+        """Return R of every view in float64."""
         pairs = tuple((azimuth, altitude) for azimuth in self.azimuths for altitude in self.altitudes)
-        return torch.tensor(_matrices(pairs)).view(*self.shape, 3, 3)
+        return torch.tensor(_cached_rotations(pairs)).view(*self.shape, 3, 3)
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
     ) -> Float[Tensor, "*batch azimuth altitude frame joint 3"]:
-        """The joints, centred on the torso, from every view; dtype and device follow the input."""
+        """Rotate joints, centred on the torso, to every view; dtype and device follow the input."""
         check_joints(joints)
         matrices = self.rotations().flatten(0, 1)
-        turned = turn(joints, matrices, [len(matrices) // 2])
-        return turned.view(*joints.shape[:-3], *self.shape, *joints.shape[-3:])
+        rotated = rotate_joints(joints, matrices, [len(matrices) // 2])
+        return rotated.view(*joints.shape[:-3], *self.shape, *joints.shape[-3:])
 
 
 @dataclass(frozen=True)
 class EulerSimple(ViewAngles):
     """K + K' rotations: K azimuths at altitude 0, then K' altitudes at azimuth 0 (paper, "Euler simple").
 
-    Each row of views is aligned by itself and the smaller distance counts: encode all K + K' at once, then
-    index the view axis with ``azimuth_rows`` and with ``altitude_rows``. Both rows hold the input itself, to
-    the last bit, in their middle.
+    The two rows of views are aligned separately and the smaller distance counts: encode all K + K' views, then
+    index the view axis with ``azimuth_rows`` and with ``altitude_rows``. The middle of each row equals the input
+    bit for bit.
 
     >>> views = EulerSimple(azimuth=30, altitude=15)
     >>> views.shape, views.azimuth_rows, views.altitude_rows
@@ -101,33 +114,33 @@ class EulerSimple(ViewAngles):
 
     @property
     def azimuth_rows(self) -> slice:
-        """Where the azimuth-only views lie on the view axis."""
+        """The views with altitude 0 on the view axis."""
         return slice(0, len(self.azimuths))
 
     @property
     def altitude_rows(self) -> slice:
-        """Where the altitude-only views lie on the view axis."""
+        """The views with azimuth 0 on the view axis."""
         return slice(len(self.azimuths), self.shape[0])
 
     def rotations(self) -> Float[Tensor, "view 3 3"]:
-        """R of every view, float64."""
-        level = tuple((azimuth, 0.0) for azimuth in self.azimuths)
-        ahead = tuple((0.0, altitude) for altitude in self.altitudes)
-        return torch.tensor(_matrices(level + ahead))
+        """Return R of every view in float64."""
+        row = tuple((azimuth, 0.0) for azimuth in self.azimuths)
+        column = tuple((0.0, altitude) for altitude in self.altitudes)
+        return torch.tensor(_cached_rotations(row + column))
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
     ) -> Float[Tensor, "*batch view frame joint 3"]:
-        """The joints, centred on the torso, from every view; dtype and device follow the input."""
+        """Rotate joints, centred on the torso, to every view; dtype and device follow the input."""
         check_joints(joints)
         middles = [len(self.azimuths) // 2, len(self.azimuths) + len(self.altitudes) // 2]
-        return turn(joints, self.rotations(), middles)
+        return rotate_joints(joints, self.rotations(), middles)
 
 
-def angles(limit: float | int, step: float | int, name: str) -> tuple[float, ...]:
-    """-limit, ..., -step, 0, step, ..., limit: exact multiples of ``step``, in degrees.
+def list_angles(limit: float, step: float, name: str) -> tuple[float, ...]:
+    """Return -limit, ..., -step, 0, step, ..., limit: exact multiples of ``step`` in degrees.
 
-    ``name`` is "azimuth" (at most 180) or "altitude" (at most 90); 0 keeps the recording's own angle alone.
+    ``name`` is "azimuth" (at most 180) or "altitude" (at most 90). A limit of 0 gives the recorded angle only.
     """
     if not (math.isfinite(step) and step > 0):
         raise ConfigError(
@@ -147,47 +160,47 @@ def angles(limit: float | int, step: float | int, name: str) -> tuple[float, ...
     return tuple(float(step * i) for i in range(-count, count + 1))
 
 
-def rotations(
+def make_rotations(
     azimuths: Float[Tensor, "*#views"], altitudes: Float[Tensor, "*#views"]
 ) -> Float[Tensor, "*views 3 3"]:
-    """R_x(altitude) R_y(azimuth) for angles in degrees, broadcast against each other (paper, Eq. 1)."""
-    turned = torch.deg2rad(azimuths + torch.zeros_like(altitudes))
-    lifted = torch.deg2rad(altitudes + torch.zeros_like(azimuths))
-    one, zero = torch.ones_like(turned), torch.zeros_like(turned)
-    about_x = _matrix(
+    """Return R_x(altitude) R_y(azimuth) for angles in degrees; the angles are broadcast (paper, Eq. 1)."""
+    azimuth_rad = torch.deg2rad(azimuths + torch.zeros_like(altitudes))
+    altitude_rad = torch.deg2rad(altitudes + torch.zeros_like(azimuths))
+    one, zero = torch.ones_like(azimuth_rad), torch.zeros_like(azimuth_rad)
+    about_x = _stack_matrix(
         (one, zero, zero),
-        (zero, lifted.cos(), lifted.sin()),
-        (zero, -lifted.sin(), lifted.cos()),
+        (zero, altitude_rad.cos(), altitude_rad.sin()),
+        (zero, -altitude_rad.sin(), altitude_rad.cos()),
     )
-    about_y = _matrix(
-        (turned.cos(), zero, -turned.sin()),
+    about_y = _stack_matrix(
+        (azimuth_rad.cos(), zero, -azimuth_rad.sin()),
         (zero, one, zero),
-        (turned.sin(), zero, turned.cos()),
+        (azimuth_rad.sin(), zero, azimuth_rad.cos()),
     )
     return torch.matmul(about_x, about_y)
 
 
-def turn(
+def rotate_joints(
     joints: Float[Tensor, "*batch frame joint 3"], matrices: Float[Tensor, "view 3 3"], same: list[int]
 ) -> Float[Tensor, "*batch view frame joint 3"]:
-    """``matrices @ joint`` for every view; the views listed in ``same`` are copies of the input.
+    """Return ``matrices @ joint`` for every view; the views in ``same`` are copies of the input.
 
-    One product a clip: the stacked rows of all matrices by the clip's points as columns. In memory the three
-    coordinates are therefore planes, [..., view, 3, frame, joint]: what runs over frames and joints of one
-    axis, such as scaling, runs over neighbours.
+    One matrix product per clip: the stacked rows of all matrices times the points as columns. The coordinates
+    are therefore planes in memory, [..., view, 3, frame, joint]; operations over frames and joints, such as
+    scaling, read neighbouring values.
     """
     frames, count = joints.shape[-3:-1]
     points = joints.reshape(math.prod(joints.shape[:-3]), frames * count, 3).mT
     stacked = matrices.to(joints).reshape(1, -1, 3).expand(len(points), -1, -1)
     planes = torch.bmm(stacked, points).reshape(*joints.shape[:-3], len(matrices), 3, frames, count)
-    turned = planes.movedim(-3, -1)
-    # 1 * x + 0 * y would still turn -0.0 into 0.0 and spread a NaN to its neighbours
-    turned[..., same, :, :, :] = joints.unsqueeze(-4)
-    return turned
+    rotated = planes.movedim(-3, -1)
+    # 1 * x + 0 * y would change -0.0 to 0.0 and spread NaN to the other coordinates
+    rotated[..., same, :, :, :] = joints.unsqueeze(-4)
+    return rotated
 
 
 def check_joints(joints: Tensor) -> None:
-    """Raise unless ``joints`` is a floating tensor [..., frame, joint, 3]."""
+    """Raise ShapeError unless ``joints`` is a floating-point tensor [..., frame, joint, 3]."""
     if joints.ndim < 3 or joints.shape[-1] != 3:
         raise ShapeError(
             f"views need joints with axes (..., frame, joint, 3), got shape {tuple(joints.shape)}; "
@@ -197,14 +210,16 @@ def check_joints(joints: Tensor) -> None:
         raise ShapeError(f"views need floating-point joints, got {joints.dtype}; use joints.float()")
 
 
-def _matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Float[Tensor, "*views 3 3"]:
+def _stack_matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Float[Tensor, "*views 3 3"]:
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
 @lru_cache(maxsize=64)
-def _matrices(pairs: tuple[tuple[float, float], ...]) -> NDArray[Any]:
-    """R for every (azimuth, altitude), [view, 3, 3] in float64; an array, for a tensor that is kept would also
-    keep the device and the inference mode of the call that made it."""
+def _cached_rotations(pairs: tuple[tuple[float, float], ...]) -> NDArray[Any]:
+    """Return R for every (azimuth, altitude), [view, 3, 3] in float64.
+
+    An array, because a cached tensor would keep the device and the inference mode of the first call.
+    """
     degrees = torch.tensor(pairs, dtype=torch.float64, device="cpu")
-    matrices: NDArray[Any] = rotations(degrees[:, 0], degrees[:, 1]).numpy()
+    matrices: NDArray[Any] = make_rotations(degrees[:, 0], degrees[:, 1]).numpy()
     return matrices

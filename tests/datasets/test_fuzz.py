@@ -1,4 +1,4 @@
-"""Damaged files end in a motion or in a DataError: a seeded thousand of ``make fuzz``, and hypothesis."""
+"""Damaged files end in a motion or a DataError: a thousand cases of ``make fuzz``, and hypothesis."""
 
 import json
 import subprocess
@@ -9,14 +9,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jeanie.datasets.bvh import read_bvh
-from jeanie.datasets.kinect import read_action_pairs, read_msr_screen, read_msr_world, read_nw_ucla, read_sbu
-from jeanie.datasets.mocap import read_csv, read_trc
-from jeanie.datasets.npz import read_npz
-from jeanie.datasets.ntu import read_ntu
-from jeanie.datasets.poses import read_kinetics, read_mediapipe, read_openpose
-from jeanie.datasets.skl import read_pyskl
-from jeanie.datasets.uwa import read_uwa3d
+from jeanie.datasets.formats.bvh import read_bvh
+from jeanie.datasets.formats.csv_table import read_csv
+from jeanie.datasets.formats.kinect import (
+    read_action_pairs,
+    read_msr_screen,
+    read_msr_world,
+    read_nw_ucla,
+    read_sbu,
+)
+from jeanie.datasets.formats.kinetics import read_kinetics
+from jeanie.datasets.formats.mediapipe import read_mediapipe
+from jeanie.datasets.formats.npz import read_npz
+from jeanie.datasets.formats.ntu import read_ntu
+from jeanie.datasets.formats.openpose import read_openpose
+from jeanie.datasets.formats.pyskl import read_pyskl
+from jeanie.datasets.formats.trc import read_trc
+from jeanie.datasets.formats.uwa import read_uwa3d
 from jeanie.errors import DataError
 from jeanie.skeleton.motion import Motion
 
@@ -35,7 +44,7 @@ WORDS = st.from_regex(
 )
 NUMBERS = st.integers(-3, 99).map(str) | st.floats(width=32).map(str) | st.just("1e400")
 GAPS = st.sampled_from([" ", "\n", "\t", ",", ";", "\n\n", "\r\n", ""])
-NEARLY = st.lists(st.tuples(WORDS | NUMBERS | st.text(max_size=3), GAPS), max_size=120).map(
+TEXTS = st.lists(st.tuples(WORDS | NUMBERS | st.text(max_size=3), GAPS), max_size=120).map(
     lambda parts: "".join(word + gap for word, gap in parts)
 )
 KEYS = st.from_regex(
@@ -49,10 +58,10 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=25,
 )
-HURRIED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def outcome(read, path, data):
+def ends_well(read, path, data):
     path.write_bytes(data)
     try:
         assert isinstance(read(path), Motion)
@@ -79,21 +88,21 @@ def test_a_thousand_damaged_files_end_in_a_motion_or_a_data_error():
 
 
 @pytest.mark.parametrize("read", TEXT, ids=lambda read: read.__name__)
-def test_what_looks_like_a_text_format(read, folder):
-    @HURRIED
-    @given(NEARLY)
+def test_text_like_a_known_format(read, folder):
+    @QUICK
+    @given(TEXTS)
     def holds(text):
-        assert outcome(read, folder / f"a.{TEXT[read]}", text.encode("utf-8", errors="surrogatepass"))
+        assert ends_well(read, folder / f"a.{TEXT[read]}", text.encode("utf-8", errors="surrogatepass"))
 
     holds()
 
 
 @pytest.mark.parametrize("read", JSON, ids=lambda read: read.__name__)
 def test_any_json(read, folder):
-    @HURRIED
+    @QUICK
     @given(VALUES)
     def holds(value):
-        assert outcome(read, folder / "a.json", json.dumps(value).encode())
+        assert ends_well(read, folder / "a.json", json.dumps(value).encode())
 
     holds()
 
@@ -102,9 +111,9 @@ def test_any_json(read, folder):
 def test_any_bytes(read, folder):
     ending = {**TEXT, **JSON, **BINARY}[read]
 
-    @settings(HURRIED, max_examples=25)
+    @settings(QUICK, max_examples=25)
     @given(st.binary(max_size=300))
     def holds(data):
-        assert outcome(read, folder / f"a.{ending}", data)
+        assert ends_well(read, folder / f"a.{ending}", data)
 
     holds()

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from jeanie.datasets.cmu import open_cmu
-from jeanie.datasets.lifting import Lifter, lifted, train_lifter
-from jeanie.datasets.poses import open_kinetics
-from jeanie.datasets.synthetic import open_synthetic
+from jeanie.datasets.formats.cmu import open_cmu
+from jeanie.datasets.formats.kinetics import open_kinetics
+from jeanie.datasets.lifting import Lifter, lift_dataset, train_lifter
+from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError, ShapeError
-from jeanie.skeleton.conversion import convert
+from jeanie.skeleton.convert import convert
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
@@ -73,7 +73,7 @@ def assert_lifts(lifter, motions):
     assert np.mean(found) < 0.7 * np.mean(turned)
 
 
-def test_it_learns_depth_from_projected_synthetic_poses():
+def test_a_lifter_learns_depth_from_projected_synthetic_poses():
     actions = ["wave", "walk", "kick", "squat"]
     known = open_synthetic(subjects=4, takes=1, cameras=1, noise=0.0, missing=0.0)
     chosen = [at for at, label in enumerate(known.labels) if label in actions]
@@ -87,7 +87,7 @@ def test_it_learns_depth_from_projected_synthetic_poses():
 
 
 @pytest.mark.skipif(not CMU.is_dir(), reason="needs the recordings cmu in $JEANIE_DATA")
-def test_it_learns_depth_from_real_motions_of_other_subjects():
+def test_a_lifter_learns_depth_from_real_motions_of_other_subjects():
     data = open_cmu(CMU)
     chosen = range(0, len(data), 60)
     training = [data[at] for at in chosen if int(data.subjects[at]) % 5]
@@ -111,13 +111,13 @@ def image(frames=6, seed=1):
     return Motion(points, FLAT, label="wave", subject=3, rate=25.0, name="clip")
 
 
-def test_neither_place_nor_size_in_the_image_matters():
+def test_position_and_size_in_the_image_have_no_influence():
     motion, lifter = image(), small()
     moved = motion.replace(joints=motion.joints * 3 + torch.tensor([70.0, -20.0, 0.0]))
     assert_close(lifter.lift(moved).joints, lifter.lift(motion).joints, rtol=1e-4, atol=1e-5)
 
 
-def test_a_lifted_motion_keeps_what_is_known_and_has_its_torso_at_the_origin():
+def test_a_lifted_motion_keeps_its_tags_and_has_its_torso_at_the_origin():
     motion = small().lift(image())
     assert (motion.layout, motion.label, motion.subject, motion.rate, motion.name) == (
         CORE,
@@ -131,7 +131,7 @@ def test_a_lifted_motion_keeps_what_is_known_and_has_its_torso_at_the_origin():
     assert motion.valid.all()
 
 
-def test_unseen_joints_are_given_and_unseen_bodies_are_missing():
+def test_missing_joints_are_estimated_and_missing_bodies_stay_missing():
     motion, valid = image(), torch.ones(6, 2, 15, dtype=torch.bool)
     valid[0, 0, 6:] = False  # six joints are enough
     valid[1, 0, 5:] = False  # five are not
@@ -144,13 +144,13 @@ def test_unseen_joints_are_given_and_unseen_bodies_are_missing():
     assert_close(lifter.lift(motion.replace(joints=other, valid=valid)).joints, some.joints)
 
 
-def test_key_points_of_other_layouts_are_lifted_over_the_core():
+def test_key_points_of_other_layouts_are_converted_to_the_core():
     joints = torch.randn(4, 1, 18, 3, generator=generator(2)) * torch.tensor([60.0, 60.0, 0.0])
     motion = small().lift(Motion(joints, LAYOUTS["openpose18"]))
     assert motion.layout == CORE
 
 
-def test_the_generator_decides_everything_and_the_global_one_nothing():
+def test_training_depends_only_on_the_given_generator():
     motions = [open_synthetic(subjects=1, takes=1, cameras=1)[0]]
     before = torch.get_rng_state()
     first, second, third = (
@@ -176,7 +176,7 @@ def test_dropout_acts_in_training_only_and_keeps_the_mean():
     assert_close(draws.mean(0), calm, rtol=0, atol=4 * draws.std(0).max().item() / 300**0.5)
 
 
-def test_lifting_leaves_the_mode_of_the_network_alone():
+def test_lifting_does_not_change_the_mode_of_the_network():
     lifter = small().train()
     lifter.lift(image())
     assert lifter.training
@@ -185,7 +185,7 @@ def test_lifting_leaves_the_mode_of_the_network_alone():
 # --- files
 
 
-def test_weights_come_back_bit_for_bit(tmp_path):
+def test_saved_weights_are_restored_bit_for_bit(tmp_path):
     lifter = Lifter(width=24, blocks=1, dropout=0.1, generator=generator())
     lifter.save(tmp_path / "lifter.safetensors")
     again = Lifter.load(tmp_path / "lifter.safetensors")
@@ -196,7 +196,7 @@ def test_weights_come_back_bit_for_bit(tmp_path):
 
 
 @pytest.mark.errors
-def test_other_files_are_no_lifters(tmp_path):
+def test_files_that_are_not_lifters_are_refused(tmp_path):
     path = tmp_path / "lifter.safetensors"
     with pytest.raises(DataError, match=r"lifter\.safetensors: not the weights of a lifter"):
         Lifter.load(path)
@@ -224,7 +224,7 @@ def test_a_data_set_of_key_points_becomes_one_of_joints(tmp_path):
     frames = [{"frame_index": at, "skeleton": people} for at in range(3)]
     (tmp_path / "abc.json").write_text(json.dumps({"data": frames, "label": "juggling"}))
     flat = open_kinetics(tmp_path)
-    data = lifted(flat, small())
+    data = lift_dataset(flat, small())
     assert (data.name, data.layout, data.labels) == ("kinetics-3d", CORE, ("juggling",))
     assert data[0].joints[..., 2].abs().max() > 0
     again = pickle.loads(pickle.dumps(data))  # noqa: S301 -- our own object, on its way to a worker
@@ -232,9 +232,9 @@ def test_a_data_set_of_key_points_becomes_one_of_joints(tmp_path):
 
 
 @pytest.mark.errors
-def test_what_cannot_be_lifted_or_learnt_from_says_so():
+def test_motions_that_cannot_be_lifted_or_learnt_from_are_refused():
     flat, deep = image(), small().lift(image())
-    with pytest.raises(ShapeError, match="3-D joints already"):
+    with pytest.raises(ShapeError, match="already has 3-D joints"):
         small().lift(deep)
     hidden = flat.replace(valid=torch.zeros(6, 2, 15, dtype=torch.bool).index_fill(2, torch.arange(5), True))
     with pytest.raises(DataError, match="fewer than 6 key points in every frame"):
@@ -243,5 +243,5 @@ def test_what_cannot_be_lifted_or_learnt_from_says_so():
         train_lifter([flat], generator=generator(), steps=1)
     with pytest.raises(DataError, match="found none"):
         train_lifter([], generator=generator(), steps=1)
-    with pytest.raises(ConfigError, match="width 1 to 8192"):
+    with pytest.raises(ConfigError, match="width of 1 to 8192"):
         Lifter(width=0)

@@ -1,4 +1,4 @@
-"""read_motion recognises files, open_dataset finds data sets; both lazily, and with errors that help."""
+"""read_motion and detect_format of every format; open_dataset; errors that say what to do."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from jeanie.datasets import DATASETS, FORMATS, Dataset, open_dataset, read_motion, recognise
-from jeanie.datasets.archive_writer import write_archive
-from jeanie.datasets.dataset import Clip, Clips, list_files
-from jeanie.datasets.names import Tags
-from jeanie.datasets.npz import write_npz
+from jeanie.datasets import DATASETS, FORMATS, Dataset, detect_format, open_dataset, read_motion
+from jeanie.datasets.archive.writer import write_archive
+from jeanie.datasets.clip_names import Tags
+from jeanie.datasets.dataset import Clip, FileDataset, list_files
+from jeanie.datasets.formats.npz import write_npz
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
@@ -94,37 +94,37 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_are_recognised_by_name_and_content(tmp_path, name):
+def test_the_format_of_a_file_is_detected_from_name_and_content(tmp_path, name):
     content, form, joints = FILES[name]
     path = write(tmp_path, name, content)
-    assert recognise(path) == form
+    assert detect_format(path) == form
     found = read_motion(path)
     assert len(found.layout) == joints
     assert_close(read_motion(str(path), format=form).joints, found.joints)
 
 
-def test_containers_and_folders_are_recognised(tmp_path):
+def test_the_format_of_containers_and_folders_is_detected(tmp_path):
     write_npz(motion(label="wave"), tmp_path / "mine.npz")
-    assert recognise(tmp_path / "mine.npz") == "npz"
+    assert detect_format(tmp_path / "mine.npz") == "npz"
     assert read_motion(tmp_path / "mine.npz").label == "wave"
     for frame in range(3):
         write(tmp_path, f"walk/walk_{frame:012}_keypoints.json", FILES["openpose.json"][0])
-    assert recognise(tmp_path / "walk") == "openpose"
+    assert detect_format(tmp_path / "walk") == "openpose"
     assert len(read_motion(tmp_path / "walk")) == 3
     h5py = pytest.importorskip("h5py", reason="needs h5py")
     with h5py.File(tmp_path / "UWA3DActivity.hdf5", "w") as file:
         file["s01a01e01/skeleton"] = np.ones((15, 3, 4))
-    assert recognise(tmp_path / "UWA3DActivity.hdf5") == "hdf5"
+    assert detect_format(tmp_path / "UWA3DActivity.hdf5") == "hdf5"
     assert read_motion(tmp_path / "UWA3DActivity.hdf5").label == 1
 
 
-def test_every_format_is_tried_above():
+def test_every_format_is_tested():
     tried = {form for _, form, _ in FILES.values()} | {
         "npz",
         "hdf5",
         "openpose",
         "c3d",
-    }  # C3D: see test_mocap
+    }  # C3D: see test_c3d
     assert tried == set(FORMATS)
 
 
@@ -141,13 +141,13 @@ def test_a_layout_may_be_given_by_name_or_itself(tmp_path):
 @pytest.mark.errors
 def test_unknown_files_and_formats_list_the_known_ones(tmp_path):
     path = write(tmp_path, "song.mp3", bytes(range(200)))
-    with pytest.raises(DataError, match=r"song\.mp3: in no known format.*format=.*bvh.*ntu.*mediapipe.*csv"):
+    with pytest.raises(DataError, match=r"song\.mp3: unknown format.*format=.*bvh.*ntu.*mediapipe.*csv"):
         read_motion(path)
     with pytest.raises(ConfigError, match=r"no format 'mp3'; the known ones are bvh"):
         read_motion(path, format="mp3")
     with pytest.raises(DataError, match=r"absent\.bvh: cannot be read"):
         read_motion(tmp_path / "absent.bvh")
-    with pytest.raises(DataError, match="a folder without a JSON file"):
+    with pytest.raises(DataError, match="a folder without JSON files"):
         read_motion(tmp_path)
     for content in (b"", b"\n\n", b"{}", b"[]", b"\x00" * 100):
         with pytest.raises(DataError):
@@ -155,7 +155,7 @@ def test_unknown_files_and_formats_list_the_known_ones(tmp_path):
 
 
 @pytest.mark.errors
-def test_an_archive_is_no_single_motion(tmp_path):
+def test_an_archive_is_not_a_single_motion(tmp_path):
     write_archive([motion(name="a")], tmp_path / "out", name="mine")
     with pytest.raises(DataError, match="use open_dataset"):
         read_motion(tmp_path / "out")
@@ -182,7 +182,7 @@ def test_data_sets_are_found_in_the_folder_of_the_environment(monkeypatch, name,
 
 
 @needs
-def test_opening_reads_no_recording(monkeypatch):
+def test_opening_a_data_set_reads_no_recording(monkeypatch):
     monkeypatch.setattr(Path, "open", lambda *_, **__: pytest.fail("a file was opened"))
     monkeypatch.setattr(Path, "read_bytes", lambda *_: pytest.fail("a file was read"))
     for name in ("msraction3d", "nw-ucla", "sbu"):
@@ -197,7 +197,7 @@ def test_the_synthetic_data_set_needs_no_files(monkeypatch):
     assert data[0].label == data.labels[0]
 
 
-def test_an_archive_stands_for_the_data_set_that_it_was_made_from(tmp_path):
+def test_an_archive_replaces_the_data_set_that_it_was_made_from(tmp_path):
     write_archive([motion(name="a", label=3), motion(name="b", label=4)], tmp_path / "out", name="sbu")
     for name in ("sbu", "archive", "synthetic"):
         data = open_dataset(name, tmp_path / "out")
@@ -205,7 +205,7 @@ def test_an_archive_stands_for_the_data_set_that_it_was_made_from(tmp_path):
         assert list(data.labels) == [3, 4]
 
 
-def test_the_authors_hdf5_stands_for_their_data_sets(tmp_path):
+def test_the_authors_hdf5_file_replaces_a_data_set(tmp_path):
     h5py = pytest.importorskip("h5py", reason="needs h5py")
     with h5py.File(tmp_path / "MSRAction3D.hdf5", "w") as file:
         file["a01_s02_e03/skeleton"] = np.ones((20, 3, 4))
@@ -237,7 +237,7 @@ def clips(count=4):
     entries = tuple(
         Clip(f"c{at}", Path("c"), Tags(label=at % 2, subject=at, view=0, take=at), at) for at in range(count)
     )
-    return Clips("mine", LAYOUTS["core15"], entries, read_clip)
+    return FileDataset("mine", LAYOUTS["core15"], entries, read_clip)
 
 
 def read_clip(clip):
@@ -262,11 +262,11 @@ def test_motions_are_a_lazy_sequence():
 
 
 def test_dropped_clips_are_listed_with_their_reasons():
-    data = clips().without([("c2", "bad"), ("other", "absent")]).without([("c0", "short")])
+    data = clips().exclude([("c2", "bad"), ("other", "absent")]).exclude([("c0", "short")])
     assert data.names == ("c1", "c3")
     assert data.dropped == (("c2", "bad"), ("c0", "short"))
 
 
 def test_files_without_an_action_in_their_names_are_dropped():
     data = list_files("mine", LAYOUTS["core15"], [Path("x/a01_s01_e01.txt"), Path("x/readme.txt")], read_clip)
-    assert (data.names, data.dropped) == (("a01_s01_e01",), (("readme", "its name tells no action"),))
+    assert (data.names, data.dropped) == (("a01_s01_e01",), (("readme", "its name has no action"),))

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from jeanie.encoders import BlockEncoder, EncoderConfig
+from jeanie.encoders import BlockEncoder, RawEncoderConfig
 from jeanie.errors import ConfigError, ShapeError
+from jeanie.fewshot import ModelConfig
 from jeanie.skeleton import LAYOUTS
 
 NTU = LAYOUTS["ntu25"]
@@ -25,7 +26,7 @@ KINDS = ("graph", "mlp", "raw")
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_of_another_shape_are_refused_with_a_remedy(kind, shape, said):
-    encoder = BlockEncoder(NTU, config=EncoderConfig(kind=kind))
+    encoder = BlockEncoder(NTU, config=ModelConfig(encoder={"kind": kind}).encoder)
     with pytest.raises(ShapeError, match=said):
         encoder(torch.zeros(shape))
     with pytest.raises(ShapeError, match=r"reads \(..., block, 8 frames, 25 joints of ntu25, 3 channels\)"):
@@ -34,7 +35,7 @@ def test_blocks_of_another_shape_are_refused_with_a_remedy(kind, shape, said):
 
 @pytest.mark.errors
 def test_a_raw_encoder_without_layout_still_minds_frames_and_channels():
-    encoder = BlockEncoder(None, config=EncoderConfig(kind="raw"))
+    encoder = BlockEncoder(None, config=RawEncoderConfig())
     with pytest.raises(
         ShapeError, match=r"8 frames, any joints, 3 channels\), got shape \(2, 7, 4, 3\); cut"
     ):
@@ -62,19 +63,24 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
         ({"graph": "gat"}, "graph: .*'gcn', 'sgc', 'appnp', 's2gc' or 'none', got 'gat'"),
         (
             {"kind": "cnn"},
-            "kind: .*'graph', 'mlp', 'temporal', 'raw', 'image', 'image-thirds', 'va-rnn' or 'va-cnn'",
+            "kind needs one of 'graph', 'temporal', 'mlp', 'raw', 'image', 'image-thirds', 'va-rnn', 'va-cnn', "
+            "got 'cnn'",
         ),
         ({"width": 0}, "width: .*greater than or equal to 1, got 0"),
         ({"dropout": 1.0}, "dropout: .*less than 1, got 1.0"),
         ({"alpha": -0.1}, "alpha: .*greater than or equal to 0"),
-        ({"mlp": (256, 0)}, "mlp.1: .*greater than or equal to 1"),
-        ({"head": 3}, "head: no such option"),
+        ({"kind": "mlp", "mlp": (256, 0)}, "mlp.1: .*greater than or equal to 1"),
+        ({"head": 3}, "head: no such option; the options are features, init, kind, graph"),
+        (
+            {"kind": "raw", "width": 3},
+            "encoder: RawEncoderConfig: width: no such option; the options are kind",
+        ),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: list(value)[-1] if isinstance(value, dict) else "",
 )
 def test_a_wrong_configuration_names_the_option(changes, said):
     with pytest.raises(ConfigError, match=said):
-        EncoderConfig(**changes)
+        ModelConfig(encoder=changes)
 
 
 @pytest.mark.errors

@@ -6,10 +6,12 @@ from torch import nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from jeanie.encoders import BlockEncoder, EncoderConfig
+from jeanie.encoders import BlockEncoder, TemporalEncoderConfig
 from jeanie.encoders.temporal import TemporalEncoder
 from jeanie.errors import ConfigError
 from jeanie.skeleton import LAYOUTS
+
+PLAIN = TemporalEncoderConfig(width=8, features=5, dropout=0.0)
 
 
 def by_torch(member: nn.Module, x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
@@ -32,14 +34,14 @@ def by_torch(member: nn.Module, x: torch.Tensor, strides: tuple[int, ...]) -> to
 @pytest.mark.parametrize("blocks", [1, 7, 32])
 def test_it_is_the_convolution_that_torch_computes(strides, blocks):
     torch.manual_seed(0)
-    net = TemporalEncoder(12, width=8, features=5, strides=strides).double()
+    net = TemporalEncoder(12, PLAIN.with_values(strides=strides)).double()
     x = torch.randn(3, blocks, 12, dtype=torch.float64)
     assert_close(net(x), by_torch(net.members[0], x, strides))
 
 
 def test_squared_distances_of_an_ensemble_are_the_means_of_its_members():
     torch.manual_seed(0)
-    net = TemporalEncoder(12, width=8, features=5, members=3).double()
+    net = TemporalEncoder(12, PLAIN.with_values(members=3)).double()
     x, y = torch.randn(2, 1, 6, 12, dtype=torch.float64)
     whole = (net(x) - net(y)).square().sum(-1)
     alone = torch.stack([(member(x) - member(y)).square().sum(-1) for member in net.members])
@@ -48,7 +50,7 @@ def test_squared_distances_of_an_ensemble_are_the_means_of_its_members():
 
 
 def test_a_block_encoder_of_this_kind_says_its_counts_and_sizes():
-    config = EncoderConfig(kind="temporal", width=8, features=5, strides=(2, 2), members=2, dropout=0.0)
+    config = TemporalEncoderConfig(width=8, features=5, strides=(2, 2), members=2, dropout=0.0)
     encoder = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=config)
     blocks = torch.randn(2, 3, 9, 1, 15, 9)
     assert encoder(blocks).shape == (2, 3, 3, 10)
@@ -61,9 +63,9 @@ def test_a_block_encoder_of_this_kind_says_its_counts_and_sizes():
 def test_positions_lie_beside_the_features(blocks):
     """Means of the first three of nine numbers a joint, over the two blocks of an output, times the gain."""
     torch.manual_seed(0)
-    plain = EncoderConfig(kind="temporal", width=8, features=5, dropout=0.0)
+    plain = TemporalEncoderConfig(width=8, features=5, dropout=0.0)
     without = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=plain)
-    beside = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=plain.but(positions=0.3))
+    beside = BlockEncoder(LAYOUTS["core15"], block=1, channels=9, config=plain.with_values(positions=0.3))
     beside.load_state_dict(without.state_dict())
     x = torch.randn(2, blocks, 1, 15, 9)
     found = beside(x)
@@ -78,9 +80,11 @@ def test_positions_lie_beside_the_features(blocks):
 def test_a_dense_encoder_reads_the_motion_from_every_block_on(strides, blocks):
     """Output k is what a sparse encoder says of the blocks from k on, as far as its steps from there lead."""
     torch.manual_seed(0)
-    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=strides, dropout=0.0, positions=0.5)
+    plain = TemporalEncoderConfig(width=8, features=5, strides=strides, dropout=0.0, positions=0.5)
     sparse = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain).double()
-    dense = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain.but(dense=True)).double()
+    dense = BlockEncoder(
+        LAYOUTS["core15"], block=1, channels=3, config=plain.with_values(dense=True)
+    ).double()
     dense.load_state_dict(sparse.state_dict())
     x = torch.randn(2, blocks, 1, 15, 3, dtype=torch.float64)
     span = torch.Size(strides).numel()
@@ -96,14 +100,14 @@ def test_a_dense_encoder_reads_the_motion_from_every_block_on(strides, blocks):
 
 def test_members_may_have_strides_of_their_own():
     torch.manual_seed(0)
-    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=(1, 2), dropout=0.0)
-    both = plain.but(members=2, scales=((1, 2), (2, 1)), dense=True)
+    plain = TemporalEncoderConfig(width=8, features=5, strides=(1, 2), dropout=0.0)
+    both = plain.with_values(members=2, scales=((1, 2), (2, 1)), dense=True)
     joined = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=both).double()
     x = torch.randn(2, 7, 1, 15, 3, dtype=torch.float64)
     found = joined(x)
     for number, strides in enumerate(both.scales):
         alone = BlockEncoder(
-            LAYOUTS["core15"], block=1, channels=3, config=plain.but(strides=strides, dense=True)
+            LAYOUTS["core15"], block=1, channels=3, config=plain.with_values(strides=strides, dense=True)
         ).double()
         mark = f"members.{number}."
         own = {
@@ -116,13 +120,13 @@ def test_members_may_have_strides_of_their_own():
 
 def test_a_squared_distance_is_the_weighted_mean_of_the_members_own():
     torch.manual_seed(0)
-    plain = EncoderConfig(kind="temporal", width=8, features=5, strides=(1, 2), dropout=0.0, members=3)
+    plain = TemporalEncoderConfig(width=8, features=5, strides=(1, 2), dropout=0.0, members=3)
     alike = BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=plain).double()
     x, y = torch.randn(2, 4, 6, 1, 15, 3, dtype=torch.float64)
     own = (alike(x) - alike(y)).unflatten(-1, (3, 5)).square().sum(-1) * 3
     for shares in ((1.0, 1.0, 1.0), (1.0, 3.0, 0.0), (0.0, 0.0, 0.2)):
         weighted = BlockEncoder(
-            LAYOUTS["core15"], block=1, channels=3, config=plain.but(shares=shares)
+            LAYOUTS["core15"], block=1, channels=3, config=plain.with_values(shares=shares)
         ).double()
         weighted.load_state_dict(alike.state_dict())
         share = torch.tensor(shares, dtype=torch.float64)
@@ -132,14 +136,12 @@ def test_a_squared_distance_is_the_weighted_mean_of_the_members_own():
 @pytest.mark.errors
 @pytest.mark.parametrize("shares", [(1.0,), (0.0, 0.0)])
 def test_every_member_needs_a_share_and_one_of_them_some(shares):
-    config = EncoderConfig(kind="temporal", strides=(1, 2), members=2, shares=shares)
     with pytest.raises(ConfigError, match="a number for each of 2 members, some above 0"):
-        BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=config)
+        TemporalEncoderConfig(strides=(1, 2), members=2, shares=shares)
 
 
 @pytest.mark.errors
 @pytest.mark.parametrize("scales", [((1, 2),), ((1, 2), (2, 2))], ids=["too few", "other outputs"])
 def test_members_need_as_many_outputs(scales):
-    config = EncoderConfig(kind="temporal", strides=(1, 2), members=2, scales=scales)
     with pytest.raises(ConfigError, match="each of 2 members, with the product of strides 2"):
-        BlockEncoder(LAYOUTS["core15"], block=1, channels=3, config=config)
+        TemporalEncoderConfig(strides=(1, 2), members=2, scales=scales)

@@ -108,7 +108,7 @@ def test_blocks_hold_frames_of_the_scaled_views():
 
 def test_gains_multiply_their_stream():
     config = InputConfig(streams=("joints", "motion"), gains=(1.0, 4.0), scale="none", block=1, stride=1)
-    plain, _ = arrange(collate([motion(6)], config.prepare), config.but(gains=()), None)
+    plain, _ = arrange(collate([motion(6)], config.prepare), config.with_values(gains=()), None)
     louder, _ = arrange(collate([motion(6)], config.prepare), config, None)
     assert_close(louder, torch.cat([plain[..., :3], 4 * plain[..., 3:]], -1))
 

@@ -7,10 +7,10 @@ import torch
 from torch.testing import assert_close
 
 import jeanie
-from jeanie.encoders import EncoderConfig
+from jeanie.encoders import GraphEncoderConfig
 from jeanie.errors import ConfigError, DataError, ShapeError
 from jeanie.fewshot.classes import classify
-from jeanie.fewshot.config import RAW, AlignConfig, ModelConfig, ViewConfig
+from jeanie.fewshot.config import RAW, CameraViewsConfig, EulerViewsConfig, JeanieConfig, ModelConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton import LAYOUTS, Motion
@@ -18,8 +18,8 @@ from jeanie.skeleton import LAYOUTS, Motion
 LAYOUT = LAYOUTS["kinect20"]
 SMALL = ModelConfig(
     inputs=InputConfig(block=4, stride=0.5),
-    views=ViewConfig(azimuth=15, altitude=15),
-    encoder=EncoderConfig(width=4, features=6, dropout=0.0),
+    views=EulerViewsConfig(azimuth=15, altitude=15),
+    encoder=GraphEncoderConfig(width=4, features=6, dropout=0.0),
 )
 
 
@@ -33,13 +33,13 @@ def motions(count: int, seed: int = 0, persons: int = 1) -> list[Motion]:
 
 def model(changes: dict | None = None, seed: int = 0) -> FewShotModel:
     torch.manual_seed(seed)
-    return FewShotModel(SMALL.but(changes or {}), LAYOUT).double().eval()
+    return FewShotModel(SMALL.with_values(changes or {}), LAYOUT).double().eval()
 
 
 @pytest.mark.parametrize("kind", ["none", "euler", "camera"])
 @pytest.mark.parametrize("sides", ["query", "both"])
 def test_distances_are_those_of_the_public_operator_on_the_features(kind, sides):
-    net = model({"views.kind": kind, "views.sides": sides})
+    net = model({"views.kind": kind} | ({} if kind == "none" else {"views.sides": sides}))
     queries, supports = net.collate(motions(3)), net.collate(motions(2, seed=1))
     q, s = net.features(queries, "query"), net.features(supports, "support")
     expected = jeanie.distances(
@@ -121,8 +121,8 @@ def test_two_persons_are_matched_the_better_way_round():
 
 
 def test_models_beside_are_added_by_weight_and_unit():
-    other = RAW.but({"weight": 0.5, "unit": 3.0})
-    net = model({"beside": (other.model_dump(),)})
+    other = RAW.with_values({"weight": 0.5, "unit": 3.0})
+    net = model({"components": (other.model_dump(),)})
     queries, supports = motions(3), motions(2, seed=1)
     alone, raw = model().distances(queries, supports), FewShotModel.raw(RAW).distances(queries, supports)
     assert_close(net.distances(queries, supports), alone + raw.double() * 0.5 / 3, rtol=1e-5, atol=1e-6)
@@ -161,9 +161,9 @@ def test_a_relative_gamma_follows_the_mean_distance_of_blocks():
         query_lengths=q.counts, support_lengths=s.counts,
     )  # fmt: skip
     assert_close(found, expected, rtol=1e-6, atol=1e-9)
-    kept = net.cost_scale.clone()
+    kept = net.comparison.cost_scale.clone()
     net.eval().compare(s, q)
-    assert torch.equal(net.cost_scale, kept), "evaluation must not move the scale"
+    assert torch.equal(net.comparison.cost_scale, kept), "evaluation must not move the scale"
 
 
 def test_the_traced_path_of_simple_views_stays_in_the_better_row():
@@ -215,7 +215,7 @@ def test_two_matched_persons_are_traced_together_in_the_better_pairing(swapped):
     near = [Motion(x.joints + 0.02 * torch.randn_like(x.joints), LAYOUT) for x in (one, two)]
     support = people(*(near[::-1] if swapped else near))
     pairs = ((0, 1), (1, 0)) if swapped else ((0, 0), (1, 1))
-    assert net.pairing(query, support) == pairs
+    assert net.match_persons(query, support) == pairs
     q, s = (net.features(net.collate([clip]), "query").persons for clip in (query, support))
     costs = [torch.cdist(q[i].values[0], s[j].values[0]).square().detach() for i, j in pairs]
     assert costs[0].shape[0] > 5
@@ -231,15 +231,15 @@ def test_of_one_against_two_the_nearer_is_traced():
     one, two, _ = motions(3)
     both = people(one, two)
     alone = Motion(two.joints[: len(both)], LAYOUT)
-    assert net.pairing(both, alone) == ((1, 0),)
-    assert net.pairing(alone, both) == ((0, 1),)
+    assert net.match_persons(both, alone) == ((1, 0),)
+    assert net.match_persons(alone, both) == ((0, 1),)
     assert float(net.trace(both, alone).distance) == pytest.approx(0.0, abs=1e-9)
     assert_close(float(net.trace(alone, both).distance), net.distances([alone], [both]).item())
 
 
 def test_averaged_persons_have_one_pair():
     one, two = motions(2, persons=2)
-    assert model().pairing(one, two) == ((0, 0),)
+    assert model().match_persons(one, two) == ((0, 0),)
 
 
 def test_raw_serves_every_layout_and_knows_itself():
@@ -251,7 +251,7 @@ def test_raw_serves_every_layout_and_knows_itself():
 
 
 def test_what_was_saved_loads_to_the_same_distances(tmp_path):
-    net = model({"beside": (RAW.model_dump(),)})
+    net = model({"components": (RAW.model_dump(),)})
     net.save(tmp_path / "m")
     again = FewShotModel.load(tmp_path / "m")
     assert torch.equal(again.distances(motions(3), motions(2)), net.distances(motions(3), motions(2)))
@@ -306,11 +306,11 @@ def test_what_does_not_fit_is_said(tmp_path):
     with pytest.raises(ConfigError, match="in metres"):
         model({"views.kind": "camera", "inputs.prepare.size": "bones"})
     with pytest.raises(ConfigError, match="no camera 'k'"):
-        ViewConfig(kind="camera", camera="k").build()
+        CameraViewsConfig(camera="k").build()
     with pytest.raises(ShapeError, match="needs a support"):
         classify(torch.ones(1, 1), torch.tensor([0]), 2, rule="mean")
     assert PrepareConfig() == SMALL.inputs.prepare
-    assert AlignConfig() == SMALL.align
+    assert JeanieConfig() == SMALL.align
 
 
 @pytest.mark.errors

@@ -11,10 +11,10 @@ import torch
 from typer.testing import CliRunner
 
 import jeanie
-from jeanie.cli import app
-from jeanie.encoders import EncoderConfig
+from jeanie.cli.app import app
+from jeanie.encoders import GraphEncoderConfig, MlpEncoderConfig, RawEncoderConfig
 from jeanie.errors import ConfigError, DataError
-from jeanie.fewshot.config import AlignConfig, ModelConfig, ViewConfig
+from jeanie.fewshot.config import JeanieConfig, ModelConfig, NoViewsConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig, arrange
 from jeanie.fewshot.onnx import export_onnx, read_description
 from jeanie.skeleton import Layout
@@ -22,7 +22,7 @@ from jeanie.skeleton import Layout
 # torch.export does not trace through the wrappers of the type-checking hook
 pytestmark = pytest.mark.plain
 
-TRANSFORMER = EncoderConfig(transformer=True, depth=2, heads=3, head_size=4, features=20)
+TRANSFORMER = GraphEncoderConfig(transformer=True, depth=2, heads=3, head_size=4, features=20)
 CORE = PrepareConfig(layout="core15")
 
 
@@ -30,8 +30,8 @@ def graph_model(encoder=None, **more):
     torch.manual_seed(0)
     config = ModelConfig(
         inputs=InputConfig(prepare=CORE, streams=("joints", "velocity"), gains=(1.0, 2.0)),
-        views=ViewConfig(kind="none"),
-        encoder=encoder or EncoderConfig(graph="s2gc"),
+        views=NoViewsConfig(),
+        encoder=encoder or GraphEncoderConfig(graph="s2gc"),
         **more,
     )
     return jeanie.FewShotModel(config)
@@ -41,7 +41,7 @@ MODELS = {
     "shipped": jeanie.FewShotModel.load,
     "s2gc": graph_model,
     "transformer": lambda: graph_model(TRANSFORMER),
-    "float64": lambda: graph_model(EncoderConfig(kind="mlp", mlp=(32, 16))).double(),
+    "float64": lambda: graph_model(MlpEncoderConfig(mlp=(32, 16))).double(),
 }
 
 
@@ -124,13 +124,13 @@ def test_a_program_can_recognise_with_the_file_and_its_description_alone(shipped
     blocks, _ = arrange(batch, inputs, None)
     assert blocks.shape[2] == branch["blocks"]
     (features,) = run.run(None, {"blocks": blocks[:, 0].numpy()})
-    (images,) = run.run(None, {"blocks": arrange(batch.reflected(), inputs, None)[0][:, 0].numpy()})
+    (images,) = run.run(None, {"blocks": arrange(batch.mirror(), inputs, None)[0][:, 0].numpy()})
     assert (branch["align"]["metric"], branch["align"]["gamma"]) == ("sqeuclidean", 0.0)
     assert branch["align"]["normalise"] == "length"
     expected = model.distances(clips, clips)
     for q, (query, image) in enumerate(zip(features, images, strict=True)):
         for s, support in enumerate(features):
-            found = min(dtw(query, support), branch["reflection"] * dtw(image, support))
+            found = min(dtw(query, support), branch["mirror_penalty"] * dtw(image, support))
             assert found == pytest.approx(float(expected[q, s]), abs=1e-5)
 
 
@@ -147,10 +147,10 @@ def dtw(query, support):
 
 def test_models_beside_have_inputs_and_outputs_of_their_own(tmp_path):
     second = ModelConfig(
-        inputs=InputConfig(prepare=CORE, block=4), views=ViewConfig(kind="none"),
-        encoder=EncoderConfig(kind="raw"), align=AlignConfig(metric="euclidean"), weight=0.5,
+        inputs=InputConfig(prepare=CORE, block=4), views=NoViewsConfig(),
+        encoder=RawEncoderConfig(), align=JeanieConfig(metric="euclidean"), weight=0.5,
     )  # fmt: skip
-    model = graph_model(beside=(second,)).eval()
+    model = graph_model(components=(second,)).eval()
     export_onnx(model, tmp_path / "fused.onnx")
     branches = read_description(tmp_path / "fused.onnx")["branches"]
     assert [one["weight"] for one in branches] == [1.0, 0.5]
@@ -166,7 +166,7 @@ def test_models_beside_have_inputs_and_outputs_of_their_own(tmp_path):
 
 
 def test_exporting_changes_nothing_of_the_model_and_tells_nothing_of_the_machine(tmp_path):
-    model = graph_model(EncoderConfig(kind="mlp", mlp=(8,))).train()
+    model = graph_model(MlpEncoderConfig(mlp=(8,))).train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     export_onnx(model, tmp_path / "a.onnx")
     export_onnx(model, tmp_path / "b.onnx")
@@ -199,7 +199,7 @@ def test_what_cannot_be_exported_or_read_is_told(tmp_path, monkeypatch):
 
 def test_the_command_writes_the_file_and_says_what_it_reads(tmp_path):
     folder, out = tmp_path / "model", tmp_path / "new" / "encoder.onnx"
-    graph_model(EncoderConfig(kind="mlp", mlp=(8,), features=12)).save(folder)
+    graph_model(MlpEncoderConfig(mlp=(8,), features=12)).save(folder)
     shown = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder)])
     assert shown.exit_code == 0, shown.output
     assert "blocks [clip, block, 8, 15, 6] -> features [clip, output, 12]" in shown.output

@@ -11,7 +11,7 @@ from jeanie.errors import ConfigError
 from jeanie.fewshot.config import RAW, RAWS, REFERENCE
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton import LAYOUTS, Motion
-from jeanie.skeleton.normal import normal_body
+from jeanie.skeleton.canonical_body import compute_canonical_body
 
 
 def motion(seed, layout="kinect20", frames=24, persons=1):
@@ -37,7 +37,7 @@ def dtw(left, right):
 
 def streams(clip):
     """Positions with tripled deviations; velocities; positions in windows of 8 frames, every 4."""
-    body = normal_body(clip, 32, torch.float64)[0][:, 0].numpy()  # [frame, joint, 3]
+    body = compute_canonical_body(clip, 32, torch.float64)[0][:, 0].numpy()  # [frame, joint, 3]
     mean = body.mean(0)
     fine = [np.concatenate([frame, 3 * (frame - mean)], 1).ravel() for frame in body]
     around = [body[1] - body[0]]
@@ -58,8 +58,8 @@ def test_each_part_of_the_reference_counts():
     clips = [motion(seed) for seed in range(4)]
     whole = FewShotModel.raw().distances(clips, clips)
     for number in (0, 1):
-        beside = tuple(part for at, part in enumerate(REFERENCE.beside) if at != number)
-        less = FewShotModel.raw(REFERENCE.but(beside=beside)).distances(clips, clips)
+        components = tuple(part for at, part in enumerate(REFERENCE.components) if at != number)
+        less = FewShotModel.raw(REFERENCE.with_values(components=components)).distances(clips, clips)
         assert bool((whole - less)[~torch.eye(4, dtype=torch.bool)].min() > 0.01)
 
 
@@ -91,7 +91,7 @@ def test_layouts_and_frame_rates_mix():
 def test_raw_models_have_names_and_learn_nothing():
     assert FewShotModel.raw().config == RAWS["reference"] == REFERENCE
     assert FewShotModel.raw("dtw").config == RAWS["dtw"] == RAW
-    assert FewShotModel.raw(RAW.but({"inputs.prepare.frames": 8})).config.inputs.prepare.frames == 8
+    assert FewShotModel.raw(RAW.with_values({"inputs.prepare.frames": 8})).config.inputs.prepare.frames == 8
     for name in RAWS:
         assert list(FewShotModel.raw(name).parameters()) == []
 

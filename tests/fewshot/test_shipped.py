@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import jeanie
-from jeanie.experiments.evaluation import evaluate
+from jeanie.evaluation.evaluate import evaluate
 from jeanie.fewshot.model import SHIPPED
-from jeanie.skeleton import LAYOUTS, Motion, convert
+from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.skeleton.convert import convert
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_it_takes_every_layout_with_missing_joints_at_any_rate(model, name):
 
 
 def test_the_layout_hardly_matters(model):
-    clips = [clip.filled(1000) for clip in jeanie.open_dataset("synthetic").motions[0:60:12]]
+    clips = [clip.fill_gaps(1000) for clip in jeanie.open_dataset("synthetic").motions[0:60:12]]
     core = [convert(clip, LAYOUTS["core15"]) for clip in clips]
     table = model.distances(core, clips)
     assert table.argmin(1).tolist() == [0, 1, 2, 3, 4]

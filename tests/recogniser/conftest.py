@@ -1,4 +1,4 @@
-"""Where libraries of the tests live: files of SQLite, and schemas of a real PostgreSQL server."""
+"""Places for the libraries of the tests: SQLite files, and schemas of a real PostgreSQL server."""
 
 import multiprocessing
 
@@ -10,13 +10,13 @@ __all__ = ["place", "processes", "schema", "server"]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request, tmp_path):
-    """A place where no library is yet, in each kind of database."""
+    """Place for a new library, for each kind of database."""
     return tmp_path / "library.db" if request.param == "sqlite" else request.getfixturevalue("schema")
 
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts real processes from one that has imported us already, since torch takes seconds to import."""
+    """Context that starts processes from a server which has already imported jeanie: importing torch is slow."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["jeanie.recogniser.library"])
+    context.set_forkserver_preload(["jeanie.recogniser.library.library"])
     return context

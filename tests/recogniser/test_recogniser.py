@@ -1,4 +1,4 @@
-"""The recogniser: what is enrolled is found, by others too, and every answer is the one that plain loops give."""
+"""The recogniser: enrolled actions are recognised, also by other programs; answers equal those of plain loops."""
 
 import threading
 from pathlib import Path
@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from jeanie.align import Alignment
-from jeanie.datasets.synthetic import open_synthetic
+from jeanie.alignment import Alignment
+from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import RAW, FewShotModel
-from jeanie.recogniser import Library, Recogniser, bank, gallery
-from jeanie.recogniser.labels import NOT
+from jeanie.recogniser import Library, Recogniser, background, gallery
+from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.skeleton import LAYOUTS, Motion
-from jeanie.skeleton.conversion import convert
+from jeanie.skeleton.convert import convert
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recogniser.md"
 ACTIONS = ("squat", "kick_forward", "jumping_jack", "bow", "wave_both_arms")
@@ -25,8 +25,8 @@ def clip(action, subject=0, take=0):
     return STUDIO[STUDIO.names.index(f"{action}_s{subject:02d}_t{take:02d}_centre")]
 
 
-def crowd(*motions):
-    """Motions side by side as persons of one, of the shortest's length."""
+def combine(*motions):
+    """Return one motion with the people of all motions, cut to the shortest."""
     frames = min(map(len, motions))
     joints = torch.cat([motion.joints[:frames] for motion in motions], 1)
     valid = torch.cat([motion.valid[:frames] for motion in motions], 1)
@@ -49,9 +49,9 @@ def other_model():
 
 
 @pytest.fixture(autouse=True)
-def small_banks(monkeypatch):
-    """Models that no bank is shipped for get a small one, for speed."""
-    monkeypatch.setattr(bank, "GENERATED", 12)
+def small_background_sets(monkeypatch):
+    """Use few generated motions, for speed."""
+    monkeypatch.setattr(background, "GENERATED_MOTIONS", 12)
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def taught(recogniser):
     return recogniser
 
 
-def loops(model, enrolled, query):
-    """Distance of every label's nearest example, by loops."""
+def compute_scores(model, enrolled, query):
+    """Return the distance to the nearest example of each label, computed by loops."""
     found = {}
     for label, motion in enrolled:
         distance = float(model.distances([query], [motion]))
@@ -76,7 +76,7 @@ def loops(model, enrolled, query):
     return found
 
 
-def test_what_is_enrolled_is_found_in_others_movements(taught):
+def test_enrolled_actions_of_other_people_are_recognised(taught):
     for action in ACTIONS:
         found = taught.recognise(clip(action, 2))
         assert found.nearest == action
@@ -90,7 +90,7 @@ def test_scores_are_the_distances_of_each_actions_nearest_example(taught, model)
     enrolled = [(action, clip(action, subject)) for action in ACTIONS for subject in (0, 1)]
     query = clip("bow", 3, 1)
     found = taught.recognise(query)
-    expected = loops(model, enrolled, query)
+    expected = compute_scores(model, enrolled, query)
     assert found.scores.keys() == expected.keys()
     assert list(found.scores.values()) == sorted(found.scores.values())
     for label, distance in expected.items():
@@ -100,7 +100,7 @@ def test_scores_are_the_distances_of_each_actions_nearest_example(taught, model)
     assert_close(float(model.distances([query], [nearest.motion])), found.distance, rtol=1e-4, atol=1e-6)
 
 
-def test_an_enrolled_recording_is_surely_itself_and_a_strange_one_is_unknown(recogniser):
+def test_an_enrolled_recording_has_a_high_confidence_and_another_action_is_unknown(recogniser):
     recogniser.enrol("squat", clip("squat"))
     same = recogniser.recognise(clip("squat"))
     assert (same.label, same.distance) == ("squat", 0)
@@ -111,7 +111,7 @@ def test_an_enrolled_recording_is_surely_itself_and_a_strange_one_is_unknown(rec
     assert strange.confidence < 0.5
 
 
-def test_the_threshold_decides_who_gets_a_label(model):
+def test_answers_below_the_threshold_have_no_label(model):
     with Recogniser.load(model=model, threshold=0) as recogniser:
         recogniser.enrol("squat", clip("squat"))
         assert recogniser.recognise(clip("wave_both_arms", 2)).label == "squat"
@@ -119,7 +119,7 @@ def test_the_threshold_decides_who_gets_a_label(model):
         assert recogniser.recognise(clip("squat", 2)).label is None
 
 
-def test_the_alignment_is_that_of_the_nearest_example_and_made_once(taught, model):
+def test_the_alignment_belongs_to_the_nearest_example_and_is_computed_once(taught, model):
     query = clip("squat", 3)
     found = taught.recognise(query)
     expected = model.trace(query, taught.library.example(found.example).motion)
@@ -129,7 +129,7 @@ def test_the_alignment_is_that_of_the_nearest_example_and_made_once(taught, mode
     assert found.alignment is found.alignment
 
 
-def test_nothing_enrolled_is_nothing_recognised(recogniser):
+def test_an_empty_library_recognises_nothing(recogniser):
     found = recogniser.recognise(clip("bow"))
     assert (found.label, found.nearest, found.confidence, dict(found.scores)) == (None, None, 0.0, {})
     assert found.distance == float("inf")
@@ -150,7 +150,7 @@ def test_any_layout_is_recognised_and_missing_joints_are_handled(taught):
 def test_every_person_gets_an_answer_in_their_order(taught):
     unseen = clip("bow")
     unseen = unseen.joints.new_full(unseen.joints.shape, torch.nan)
-    people = crowd(clip("squat", 2), clip("jumping_jack", 2))
+    people = combine(clip("squat", 2), clip("jumping_jack", 2))
     joints = torch.cat([people.joints, unseen[: len(people)][:, :1].expand(len(people), -1, -1, -1)], 1)
     found = taught.recognise_each(Motion(joints, people.layout))
     assert len(found) == 3
@@ -161,12 +161,12 @@ def test_every_person_gets_an_answer_in_their_order(taught):
 
 
 def test_two_persons_are_recognised_together(recogniser):
-    recogniser.enrol("both", crowd(clip("squat", 0), clip("bow", 0)))
-    recogniser.enrol("neither", crowd(clip("kick_forward", 0), clip("jumping_jack", 0)))
-    assert recogniser.recognise(crowd(clip("bow", 2), clip("squat", 2))).nearest == "both"
+    recogniser.enrol("both", combine(clip("squat", 0), clip("bow", 0)))
+    recogniser.enrol("neither", combine(clip("kick_forward", 0), clip("jumping_jack", 0)))
+    assert recogniser.recognise(combine(clip("bow", 2), clip("squat", 2))).nearest == "both"
 
 
-def test_what_was_rejected_is_not_taken_for_the_action_again(taught):
+def test_a_rejected_motion_is_not_recognised_as_the_action(taught):
     lookalike, real = clip("squat", 2), clip("squat", 0, 1)
     assert taught.recognise(lookalike).nearest == "squat"
     taught.reject("squat", lookalike)
@@ -174,22 +174,22 @@ def test_what_was_rejected_is_not_taken_for_the_action_again(taught):
     assert found.label != "squat"
     assert found.nearest != "squat"
     assert "squat" in found.scores
-    assert all(not label.startswith(NOT) for label in found.scores)
+    assert all(not label.startswith(NEGATIVE_PREFIX) for label in found.scores)
     assert taught.actions == dict.fromkeys(sorted(ACTIONS), 2)
     assert taught.recognise(real).nearest == "squat"
 
 
-def test_an_action_whose_only_match_was_rejected_is_unknown_for_certain(recogniser):
+def test_a_rejected_only_match_is_unknown_with_confidence_zero(recogniser):
     recogniser.enrol("squat", clip("squat", 0))
     recogniser.reject("squat", clip("squat", 2))
     found = recogniser.recognise(clip("squat", 2))
     assert (found.label, found.nearest, found.confidence) == (None, "squat", 0.0)
 
 
-def test_actions_are_renamed_and_forgotten_with_what_was_rejected(taught):
+def test_renaming_and_forgetting_include_negative_examples(taught):
     taught.reject("squat", clip("bow", 2))
     taught.rename("squat", " knees bend ")
-    assert taught.library.labels.count(NOT + "knees bend") == 1
+    assert taught.library.labels.count(NEGATIVE_PREFIX + "knees bend") == 1
     assert taught.recognise(clip("squat", 2)).nearest == "knees bend"
     assert taught.forget("knees bend") == 2
     assert not any("knees" in label for label in taught.library.labels)
@@ -198,7 +198,7 @@ def test_actions_are_renamed_and_forgotten_with_what_was_rejected(taught):
     assert taught.actions == {"jumping_jack": 2, "kick_forward": 4, "wave_both_arms": 2}
 
 
-def test_what_another_program_enrols_is_seen_at_once_and_only_that_is_encoded(model, place):
+def test_examples_of_other_programs_are_used_at_once_and_only_they_are_encoded(model, place):
     passes = []
     hook = model.encoder.register_forward_hook(lambda module, given, made: passes.append(len(given[0])))
     try:
@@ -219,6 +219,25 @@ def test_what_another_program_enrols_is_seen_at_once_and_only_that_is_encoded(mo
             assert passes == [1, 1, 1, 1]
     finally:
         hook.remove()
+
+
+def test_enrolment_encodes_each_motion_at_most_once_and_an_explanation_recognises_once(
+    taught, model, monkeypatch
+):
+    passes, recognitions = [], []
+    hook = model.encoder.register_forward_hook(lambda module, given, made: passes.append(len(given[0])))
+    try:
+        taught.enrol("squat", [clip("squat", 2), clip("squat", 3)])
+        assert passes == [1, 1]
+        taught.enrol("bow", clip("bow", 2), check=False)
+        assert passes == [1, 1]
+    finally:
+        hook.remove()
+    query = clip("bow", 3)
+    answer = taught.recognise(query)
+    monkeypatch.setattr(taught, "recognise", lambda motion: recognitions.append(motion) or answer)
+    taught.explain(query, answer)
+    assert recognitions == []
 
 
 def test_a_library_opened_again_gives_the_same_answers(model, tmp_path):
@@ -279,7 +298,7 @@ def test_a_library_of_another_model_is_refused_until_it_is_migrated(model, other
 
 
 def test_many_examples_are_pruned_without_changing_an_answer(recogniser, model, monkeypatch):
-    monkeypatch.setattr(gallery, "PRUNED", 60)
+    monkeypatch.setattr(gallery, "PRUNING_SIZE", 60)
     noise = torch.Generator().manual_seed(0)
     originals = [clip(action, subject) for action in ACTIONS for subject in range(4)]
     enrolled = [
@@ -294,18 +313,21 @@ def test_many_examples_are_pruned_without_changing_an_answer(recogniser, model, 
     queries = [clip(action, 3, 1) for action in ACTIONS]
     table = model.distances(queries, [motion for _, motion in enrolled])
     labels = [label for label, _ in enrolled]
-    shelf = recogniser._gallery.shelf()
+    snapshot = recogniser._gallery.take_snapshot()
     compared = 0
     for row, query in zip(table.tolist(), queries, strict=True):
         found = recogniser.recognise(query)
         for label in ACTIONS:
             expected = min(value for value, other in zip(row, labels, strict=True) if other == label)
             assert_close(found.scores[label], expected, rtol=1e-4, atol=1e-6)
-        assert labels[shelf.ids.index(found.example)] == found.nearest
-        compared += recogniser._gallery.nearest(model.features(model.collate([query])), shelf).compared
+        assert labels[snapshot.ids.index(found.example)] == found.nearest
+        compared += recogniser._gallery.find_nearest(
+            model.features(model.collate([query])), snapshot
+        ).compared
     assert compared < 0.8 * len(enrolled) * len(queries)
 
 
+@pytest.mark.processes
 def test_threads_may_recognise_while_one_enrols(taught):
     wrong = []
 
@@ -326,10 +348,13 @@ def test_threads_may_recognise_while_one_enrols(taught):
 
 
 def test_an_answer_is_explained_by_its_nearest_example(taught):
-    told = taught.explain(clip("squat", 2))
-    assert told.label == "squat"
-    assert_close(told.distance, taught.recognise(clip("squat", 2)).distance, rtol=1e-4, atol=1e-6)
-    assert told.text
+    query = clip("squat", 2)
+    answer = taught.recognise(query)
+    explanation = taught.explain(query)
+    assert explanation.label == "squat"
+    assert_close(explanation.distance, answer.distance, rtol=1e-4, atol=1e-6)
+    assert explanation.text
+    assert taught.explain(query, answer).json() == explanation.json()
 
 
 def test_a_stream_recognises_what_is_enrolled(taught):
@@ -339,8 +364,8 @@ def test_a_stream_recognises_what_is_enrolled(taught):
     assert "squat" in [event.label for event in events]
 
 
-def test_a_model_of_ones_own_has_a_bank_of_generated_motions():
-    own = FewShotModel(RAW.but({"inputs.prepare.layout": "core15"})).eval()
+def test_another_model_uses_a_background_set_of_generated_motions():
+    own = FewShotModel(RAW.with_values({"inputs.prepare.layout": "core15"})).eval()
     with Recogniser.load(model=own) as recogniser:
         recogniser.enrol("squat", clip("squat"))
         recogniser.enrol("bow", clip("bow"))
@@ -373,7 +398,7 @@ def test_a_model_of_ones_own_has_a_bank_of_generated_motions():
         ),
     ],
 )
-def test_what_cannot_be_an_example_changes_nothing(recogniser, motion, error, message):
+def test_an_invalid_example_changes_nothing(recogniser, motion, error, message):
     recogniser.enrol("bow", clip("bow"))
     before = recogniser.library.revision
     several = [clip("squat"), motion] if motion != [] else []
@@ -387,9 +412,9 @@ def test_what_cannot_be_an_example_changes_nothing(recogniser, motion, error, me
 
 
 @pytest.mark.errors
-def test_labels_and_actions_that_are_none_are_named(recogniser):
+def test_errors_name_invalid_labels_and_unknown_actions(recogniser):
     with pytest.raises(ConfigError, match="does not begin with \u2260"):
-        recogniser.enrol(NOT + "bow", clip("bow"))
+        recogniser.enrol(NEGATIVE_PREFIX + "bow", clip("bow"))
     with pytest.raises(ConfigError, match="1 to 200 characters"):
         recogniser.enrol("  ", clip("bow"))
     with pytest.raises(ConfigError, match="no action 'bow'; enrol it first"):
@@ -401,7 +426,7 @@ def test_labels_and_actions_that_are_none_are_named(recogniser):
 
 
 @pytest.mark.errors
-def test_an_example_that_a_model_cannot_use_is_named(recogniser):
+def test_an_error_names_an_example_that_the_model_cannot_use(recogniser):
     recogniser.enrol("bow", clip("bow"))
     number = recogniser.library.add("squat", clip("squat")[:1])
     with pytest.raises(DataError, match=f"example {number} of 'squat': .*at least 2; forget it"):
@@ -411,7 +436,7 @@ def test_an_example_that_a_model_cannot_use_is_named(recogniser):
 
 
 @pytest.mark.errors
-def test_wrong_options_are_named(model, tmp_path):
+def test_errors_name_wrong_options(model, tmp_path):
     with Library(tmp_path / "library.db") as library:
         with pytest.raises(ConfigError, match=r"confidence from 0 to 1, got 1\.5"):
             Recogniser(model, library, threshold=1.5)

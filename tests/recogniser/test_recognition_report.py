@@ -1,10 +1,10 @@
-"""benchmarks/recognition_report.py: what it counts, by hand."""
+"""benchmarks/recognition_report.py: its counts, computed by hand."""
 
 import numpy as np
 import pytest
 import torch
 
-from jeanie.datasets.synthetic import open_synthetic
+from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.episodes import Episode
 

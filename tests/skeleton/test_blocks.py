@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jeanie.errors import ConfigError, ShapeError
-from jeanie.skeleton.blocks import block_counts, blocks, starts, stride_of
+from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks, list_block_starts
 
 
 def starts_by_the_book(frames: int, length: int, stride: int) -> list[int]:
@@ -25,32 +25,32 @@ def numbered(*shape: int) -> torch.Tensor:
 
 @settings(max_examples=300)
 @given(frames=st.integers(1, 200), length=st.integers(1, 40), stride=st.integers(1, 40))
-def test_blocks_start_where_the_method_says(frames, length, stride):
+def test_block_starts_follow_the_definition(frames, length, stride):
     expected = starts_by_the_book(frames, length, stride)
-    assert starts(frames, length, stride).tolist() == expected
-    assert int(block_counts(frames, length, stride)) == len(expected)
+    assert list_block_starts(frames, length, stride).tolist() == expected
+    assert int(count_blocks(frames, length, stride)) == len(expected)
 
 
 @pytest.mark.parametrize(
     ("frames", "expected"), [(1, [0]), (8, [0]), (9, [0, 1]), (13, [0, 5]), (14, [0, 5, 6]), (18, [0, 5, 10])]
 )
 def test_the_papers_default_block_starts(frames, expected):
-    assert stride_of(8, 0.6) == 5
-    assert starts(frames).tolist() == expected
+    assert compute_stride(8, 0.6) == 5
+    assert list_block_starts(frames).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("length", "ratio", "stride"), [(8, 0.6, 5), (8, 0.01, 1), (6, 0.5, 3), (10, 1.0, 10)]
 )
-def test_the_stride_is_a_rounded_share_of_the_length(length, ratio, stride):
-    assert stride_of(length, ratio) == stride
+def test_the_stride_is_a_rounded_fraction_of_the_length(length, ratio, stride):
+    assert compute_stride(length, ratio) == stride
 
 
 @given(frames=st.integers(1, 30), length=st.integers(1, 9), ratio=st.sampled_from([0.1, 0.5, 0.6, 1.0]))
 def test_blocks_hold_their_frames_and_a_short_motion_repeats_its_last(frames, length, ratio):
     joints = numbered(2, frames, 3, 3)
     cut = blocks(joints, length, ratio)
-    first = starts_by_the_book(frames, length, stride_of(length, ratio))
+    first = starts_by_the_book(frames, length, compute_stride(length, ratio))
     assert cut.shape == (2, len(first), length, 3, 3)
     for block, start in enumerate(first):
         for offset in range(length):
@@ -67,13 +67,13 @@ def test_blocks_hold_their_frames_and_a_short_motion_repeats_its_last(frames, le
     views=st.sampled_from([(), (2,), (2, 3)]),
     padding=st.sampled_from([0.0, float("nan"), 1e9]),
 )
-def test_a_motion_in_a_ragged_batch_is_cut_as_it_would_be_alone(lengths, length, ratio, views, padding):
+def test_a_padded_batch_gives_the_same_blocks_as_each_motion_alone(lengths, length, ratio, views, padding):
     frames = max(lengths) + 2
     joints = numbered(len(lengths), *views, frames, 2, 3)
     for clip, real in enumerate(lengths):
         joints[clip, ..., real:, :, :] = padding
     cut = blocks(joints, length, ratio, lengths=torch.tensor(lengths))
-    counts = block_counts(torch.tensor(lengths), length, stride_of(length, ratio))
+    counts = count_blocks(torch.tensor(lengths), length, compute_stride(length, ratio))
     assert cut.shape == (len(lengths), *views, int(counts.max()), length, 2, 3)
     for clip, real in enumerate(lengths):
         alone = blocks(joints[clip, ..., :real, :, :], length, ratio)
@@ -145,10 +145,10 @@ def test_wrong_lengths_and_options_are_refused():
     with pytest.raises(ShapeError, match="frame, joint, feature"):
         blocks(torch.zeros(3, 3))
     with pytest.raises(ShapeError, match="at least 1 frame"):
-        starts(0)
+        list_block_starts(0)
     with pytest.raises(ConfigError, match="stride_ratio above 0"):
         blocks(joints, stride_ratio=0.0)
-    with pytest.raises(ConfigError, match="length 1 or more"):
+    with pytest.raises(ConfigError, match="length of 1 or more"):
         blocks(joints, length=0)
     with pytest.raises(ConfigError, match="1 frame or more"):
-        block_counts(8, 8, 0)
+        count_blocks(8, 8, 0)

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from jeanie.errors import ConfigError
 from jeanie.skeleton.blocks import blocks
-from jeanie.skeleton.facing import across, face
+from jeanie.skeleton.facing import compute_lateral_axis, face
 from jeanie.skeleton.layout import LAYOUTS, Layout
 
 NTU = LAYOUTS["ntu25"]
@@ -36,13 +36,13 @@ def turned(joints: torch.Tensor, yaw) -> torch.Tensor:
 
 
 @given(yaw=yaws, seed=st.integers(0, 99), per=scopes)
-def test_a_faced_body_does_not_know_its_yaw(yaw, seed, per):
+def test_facing_removes_the_yaw_of_a_body(yaw, seed, per):
     joints = facing_the_camera(seed=seed)
     torch.testing.assert_close(face(turned(joints, yaw), NTU, per), face(joints, NTU, per), atol=1e-9, rtol=0)
 
 
 @given(yaw=st.lists(yaws, min_size=6, max_size=6))
-def test_faced_frames_do_not_know_the_yaw_of_any_frame(yaw):
+def test_facing_per_frame_removes_the_yaw_of_every_frame(yaw):
     joints = facing_the_camera()
     torch.testing.assert_close(
         face(turned(joints, yaw), NTU, "frame"), face(joints, NTU, "frame"), atol=1e-9, rtol=0
@@ -60,7 +60,7 @@ def test_shoulders_and_hips_lie_along_x(yaw, per):
 
 @settings(max_examples=30)
 @given(yaw=yaws, per=scopes)
-def test_facing_is_a_turn_about_the_up_axis(yaw, per):
+def test_facing_is_a_rotation_about_the_up_axis(yaw, per):
     """Distances, heights and handedness stay: the frame's turn is a rotation that scipy finds, about y."""
     joints = turned(facing_the_camera(), yaw)
     faced = face(joints, NTU, per)
@@ -71,7 +71,7 @@ def test_facing_is_a_turn_about_the_up_axis(yaw, per):
         np.testing.assert_allclose(found.apply([0.0, 1.0, 0.0]), [0.0, 1.0, 0.0], atol=1e-6)
 
 
-def test_someone_who_faces_the_camera_is_left_alone_and_a_back_is_turned_round():
+def test_a_front_view_is_unchanged_and_a_back_view_is_rotated():
     """Right-handed camera space, +z away: the face of someone who looks into the camera points to -z."""
     body = torch.zeros(1, 25, 3)
     body[0, NTU.index("left_shoulder")] = torch.tensor([-0.2, 0.5, 0.0])
@@ -83,7 +83,7 @@ def test_someone_who_faces_the_camera_is_left_alone_and_a_back_is_turned_round()
 
 
 @given(yaw=st.lists(yaws, min_size=12, max_size=12))
-def test_a_block_is_faced_as_it_would_be_alone(yaw):
+def test_blocks_are_rotated_independently(yaw):
     cut = blocks(turned(facing_the_camera(frames=12), yaw), length=4, stride_ratio=0.5)
     faced = face(cut, NTU, "block")
     for block in range(len(cut)):
@@ -91,7 +91,7 @@ def test_a_block_is_faced_as_it_would_be_alone(yaw):
 
 
 @given(yaw=yaws)
-def test_frames_without_shoulders_and_hips_follow_their_neighbours(yaw):
+def test_frames_without_shoulders_and_hips_use_their_neighbours(yaw):
     joints = turned(facing_the_camera(), yaw)
     joints[3] = joints[2]  # so that the frames around the gap agree
     joints[4] = joints[2]
@@ -110,15 +110,15 @@ def test_frames_without_shoulders_and_hips_follow_their_neighbours(yaw):
 def test_a_pair_with_a_missing_joint_adds_nothing_to_the_line():
     joints = facing_the_camera()
     shoulders, hips = joints[:, 8] - joints[:, 4], joints[:, 16] - joints[:, 12]
-    torch.testing.assert_close(across(joints, NTU), shoulders + hips)
+    torch.testing.assert_close(compute_lateral_axis(joints, NTU), shoulders + hips)
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[1, 4] = valid[2, 16] = valid[3, 8] = valid[3, 12] = False
-    line = across(joints, NTU, valid)
+    line = compute_lateral_axis(joints, NTU, valid)
     torch.testing.assert_close(line[1:4], torch.stack([hips[1], shoulders[2], torch.zeros_like(hips[3])]))
 
 
 @given(yaw=yaws)
-def test_a_clip_is_turned_by_the_lines_that_are_seen(yaw):
+def test_a_clip_is_rotated_by_its_valid_frames(yaw):
     joints = turned(facing_the_camera(), yaw)
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[2, [NTU.index("left_shoulder"), NTU.index("left_hip")]] = False  # no line in frame 2
@@ -126,7 +126,7 @@ def test_a_clip_is_turned_by_the_lines_that_are_seen(yaw):
     torch.testing.assert_close(face(joints, NTU, "clip", valid)[seen], face(joints[seen], NTU, "clip"))
 
 
-def test_a_body_that_never_shows_shoulders_or_hips_is_not_turned():
+def test_a_body_without_shoulders_and_hips_is_not_rotated():
     joints = facing_the_camera()
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[:, [NTU.index("left_shoulder"), NTU.index("left_hip")]] = False
@@ -136,7 +136,7 @@ def test_a_body_that_never_shows_shoulders_or_hips_is_not_turned():
 
 
 @given(yaw=yaws)
-def test_where_z_is_up_the_turn_is_about_z(yaw):
+def test_a_layout_with_z_up_is_rotated_about_z(yaw):
     """The same body laid over by a quarter turn about x, (x, y, z) -> (x, -z, y), and back."""
     up_z = Layout("up_z", NTU.joints, NTU.bones, NTU.pairs, NTU.root, NTU.torso, up="z")
     joints = turned(facing_the_camera(), yaw)
@@ -146,7 +146,7 @@ def test_where_z_is_up_the_turn_is_about_z(yaw):
 
 
 @given(seed=st.integers(0, 20))
-def test_persons_and_clips_are_faced_alone(seed):
+def test_persons_and_clips_are_rotated_independently(seed):
     batch = torch.stack([turned(facing_the_camera(seed=seed + k), k) for k in range(4)]).reshape(
         2, 2, 6, 25, 3
     )
@@ -157,7 +157,7 @@ def test_persons_and_clips_are_faced_alone(seed):
 
 
 @pytest.mark.errors
-def test_what_has_no_facing_is_refused():
+def test_a_layout_without_a_facing_direction_is_refused():
     with pytest.raises(ConfigError, match="needs depth"):
         face(torch.ones(5, 17, 3), LAYOUTS["coco17"])
     with pytest.raises(ConfigError, match="frame, block, clip"):

@@ -103,7 +103,9 @@ def test_bones_are_one_tree_from_the_root(layout):
 
 def test_bones_and_pairs_are_symmetric_about_the_body(layout):
     """Swapping left and right turns the set of bones into itself: a slip in one arm would show."""
-    swapped = {(layout.mirror[parent], layout.mirror[child]) for parent, child in layout.bones}
+    swapped = {
+        (layout.mirror_indices[parent], layout.mirror_indices[child]) for parent, child in layout.bones
+    }
     assert swapped == set(layout.bones)
     sided = [joint for joint in layout.joints if joint.startswith(("left_", "right_"))]
     assert len(sided) == 2 * len(layout.pairs)
@@ -153,7 +155,7 @@ def test_a_custom_layout_is_read_from_toml(tmp_path):
 
 
 BROKEN = {
-    "circle": ("[1, 3]]", '[1, 3], ["neck", "hip_center"]]', "circle"),
+    "circle": ("[1, 3]]", '[1, 3], ["neck", "hip_center"]]', "cycle"),
     "two parents": ("[1, 3]]", "[1, 3], [0, 3]]", "two parents"),
     "unknown joint": ("[1, 3]]", '[1, "tail"]]', "'tail'"),
     "outside": ("[1, 3]]", "[1, 9]]", "9"),
@@ -196,7 +198,7 @@ def test_a_broken_file_is_named_with_its_fault(old, new, said, tmp_path):
         ("x.json", "[" * 100_000, "cannot be read"),
     ],
 )
-def test_what_is_not_a_layout_file_is_refused(name, text, said, tmp_path):
+def test_other_files_than_layouts_are_refused(name, text, said, tmp_path):
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(DataError, match=said):
@@ -206,7 +208,7 @@ def test_what_is_not_a_layout_file_is_refused(name, text, said, tmp_path):
 
 
 @pytest.mark.errors
-def test_an_unknown_joint_is_answered_with_the_known_ones():
+def test_the_error_for_an_unknown_joint_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"no joint 'tail'.*left_hand"):
         LAYOUTS["core15"].index("tail")
 
@@ -222,5 +224,5 @@ def test_any_value_under_any_key_gives_a_layout_or_a_config_error(key, value):
     try:
         layout = Layout.from_dict(row)
     except ConfigError:
-        return
-    assert Layout.from_dict(layout.to_dict()) == layout
+        layout = None
+    assert layout is None or Layout.from_dict(layout.to_dict()) == layout

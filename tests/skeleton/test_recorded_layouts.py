@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jeanie.skeleton.conversion import convert
+from jeanie.skeleton.convert import convert
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
@@ -93,7 +93,7 @@ def test_bones_have_human_lengths_equal_on_both_sides(recorded):
     for (parent, child), span in spans.items():
         name = f"{layout.joints[parent]} to {layout.joints[child]}"
         assert 0.02 < span < 0.65, name
-        other = spans[layout.mirror[parent], layout.mirror[child]]
+        other = spans[layout.mirror_indices[parent], layout.mirror_indices[child]]
         assert abs(span - other) < 0.06, name
     shin = next(spans[bone] for bone in spans if layout.joints[bone[0]] == "left_knee")
     hand = next((spans[bone] for bone in spans if layout.joints[bone[0]] == "left_wrist"), 0.0)

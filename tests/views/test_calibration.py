@@ -81,7 +81,7 @@ def test_the_known_camera_is_recovered(found):
 
 
 @needs_opencv
-def test_the_boards_are_found_where_they_were_held(found):
+def test_the_poses_of_the_boards_are_recovered(found):
     offset = torch.tensor([(CORNERS[0] - 1) / 2, (CORNERS[1] - 1) / 2, 0.0], dtype=torch.float64) * SQUARE
     middles = found.rotations @ offset + found.translations
     assert_close(
@@ -93,14 +93,14 @@ def test_the_boards_are_found_where_they_were_held(found):
 
 
 @needs_opencv
-def test_lens_distortion_is_told_apart_from_focal_length():
+def test_lens_distortion_and_focal_length_are_separated():
     found = calibrate([render(*pose, k1=-0.15) for pose in POSES], corners=CORNERS, square=SQUARE)
     assert_close(found.matrix[0, 0].item(), FOCAL_X, rtol=0.01, atol=0)
     assert_close(found.distortion[0], -0.15, atol=0.05, rtol=0)
 
 
 @needs_opencv
-def test_a_calibrated_camera_looks_into_our_space(found):
+def test_a_calibrated_camera_has_y_up(found):
     """+y is up here and down in OpenCV: the same point must land on the same pixel."""
     camera = found.camera(distance=3.0, height=1.2)
     assert (camera.distance, camera.height) == (3.0, 1.2)
@@ -110,7 +110,7 @@ def test_a_calibrated_camera_looks_into_our_space(found):
 
 
 @needs_opencv
-def test_files_and_colour_images_work_and_pictures_without_a_board_are_left_out(boards, tmp_path):
+def test_files_and_colour_images_work_and_images_without_a_board_are_ignored(boards, tmp_path):
     import cv2
 
     paths = []

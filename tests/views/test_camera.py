@@ -60,7 +60,7 @@ def test_every_camera_stands_on_the_sphere_and_looks_at_the_subject(matrix):
                     assert_close(seen[a, b, f, n].tolist(), list(expected), atol=1e-9, rtol=1e-12)
 
 
-def test_translations_are_where_the_cameras_stand():
+def test_translations_are_the_camera_positions():
     views = CameraViews(Camera(SQUARE, distance=3.0))
     subject = torch.tensor([0.0, 0.0, 3.0], dtype=torch.float64)
     places = views.translations()
@@ -83,7 +83,7 @@ def test_coordinates_are_those_of_the_stereo_equations():
     assert_close(seen[..., 2], right[..., 2])
 
 
-def test_the_recordings_own_view_is_projected_too():
+def test_the_recorded_view_is_projected_too():
     views = CameraViews(CAMERAS["kinect1"])
     joints = body(4, 20)
     shifted = joints + torch.tensor([0.0, 0.0, views.camera.distance], dtype=torch.float64)
@@ -132,7 +132,7 @@ def test_two_different_cameras_keep_the_epipolar_law():
     assert epipolar_distance(fundamental, *pixels).max() < 1e-6
 
 
-def test_metres_are_the_pixels_taken_from_the_subjects_image():
+def test_metres_are_scaled_pixels():
     camera = Camera(SKEWED, 2.8)
     joints = body(3, 6)
     pixels, metres = (CameraViews(camera, units=units)(joints) for units in ("pixels", "metres"))
@@ -157,7 +157,7 @@ def test_a_far_camera_sees_the_euler_views():
 @pytest.mark.parametrize("units", ["pixels", "metres"])
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3), (0,)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_any_batch_shape_and_dtype_goes_through(units, batch, dtype):
+def test_any_batch_shape_and_dtype_is_accepted(units, batch, dtype):
     joints = body(*batch, 4, 5, dtype=dtype)
     seen = CameraViews(azimuth=30, altitude=15, units=units)(joints)
     assert seen.shape == (*batch, 5, 3, 4, 5, 3)
@@ -208,7 +208,7 @@ def test_kinect2_projects_ntu_joints_to_their_own_depth_pixels():
 
 
 @pytest.mark.errors
-def test_a_joint_behind_the_camera_is_refused_with_the_distance_that_would_do():
+def test_the_error_for_a_joint_behind_the_camera_names_a_distance():
     joints = torch.zeros(1, 2, 3)
     joints[0, 1] = torch.tensor([0.0, 0.0, -1.5])
     with pytest.raises(ConfigError, match=r"behind a camera.*subject at 1\.2 m.*distance above 1\.5"):
@@ -241,7 +241,7 @@ def test_a_subject_that_is_not_in_front_is_refused(distance):
     ],
     ids=str,
 )
-def test_a_matrix_that_is_no_camera_is_refused(matrix, error, message):
+def test_an_invalid_intrinsic_matrix_is_refused(matrix, error, message):
     with pytest.raises(error, match=message):
         Camera(matrix, 3.0)
 

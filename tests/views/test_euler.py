@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from jeanie.errors import ConfigError, ShapeError
 from jeanie.skeleton import LAYOUTS, centre, scale
-from jeanie.views.euler import EulerSimple, EulerViews, rotations
+from jeanie.views.euler import EulerSimple, EulerViews, make_rotations
 
 BONES = ((0, 1), (1, 2), (2, 3), (1, 4))
 
@@ -52,7 +52,9 @@ def test_every_view_is_the_papers_rotation():
 def test_scipy_gives_the_same_matrix(azimuth, altitude):
     # the paper's matrices turn the axes, scipy's the points: hence the minus signs
     expected = Rotation.from_euler("yx", [-azimuth, -altitude], degrees=True).as_matrix()
-    found = rotations(torch.tensor(azimuth, dtype=torch.float64), torch.tensor(altitude, dtype=torch.float64))
+    found = make_rotations(
+        torch.tensor(azimuth, dtype=torch.float64), torch.tensor(altitude, dtype=torch.float64)
+    )
     assert_close(found, torch.from_numpy(expected), atol=1e-12, rtol=0)
 
 
@@ -82,7 +84,7 @@ def test_the_middle_view_is_the_input_bit_for_bit(dtype):
 
 @pytest.mark.parametrize("batch", [(), (1,), (3,), (2, 3), (2, 1, 2), (0,), (2, 0)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_any_batch_shape_and_dtype_goes_through(batch, dtype):
+def test_any_batch_shape_and_dtype_is_accepted(batch, dtype):
     joints = skeletons(*batch, 4, 5, dtype=dtype)
     views = EulerViews(azimuth=30, altitude=15)
     seen = views(joints)
@@ -98,7 +100,7 @@ def test_no_frames_give_no_frames():
     assert EulerViews()(torch.zeros(2, 0, 5, 3)).shape == (2, 7, 7, 0, 5, 3)
 
 
-def test_the_input_is_left_alone():
+def test_the_input_is_not_changed():
     joints = skeletons(2, 3)
     before = joints.clone()
     seen = EulerViews()(joints)
@@ -157,7 +159,7 @@ def test_the_up_axis_never_leans_sideways():
     assert EulerViews()(up)[..., 0].abs().max() < 1e-15
 
 
-def test_a_raised_camera_sees_the_head_nearer_and_a_turned_one_the_minus_x_side_nearer():
+def test_a_higher_camera_is_closer_to_the_head_and_a_rotated_one_to_minus_x():
     head_and_side = torch.tensor([[[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]])
     seen = EulerViews()(head_and_side)
     assert seen[3, 4, 0, 0, 2] < 0
@@ -183,7 +185,7 @@ def test_gradients_flow_through_every_view():
 
 
 @pytest.mark.parametrize("kind", [EulerViews, EulerSimple])
-def test_matrices_that_a_caller_overwrites_are_not_those_of_the_next_call(kind):
+def test_overwriting_returned_matrices_does_not_change_the_next_call(kind):
     joints = skeletons(2, 3)
     before = kind()(joints)
     kind().rotations().zero_()
@@ -191,7 +193,7 @@ def test_matrices_that_a_caller_overwrites_are_not_those_of_the_next_call(kind):
 
 
 @pytest.mark.parametrize("kind", [EulerViews, EulerSimple])
-def test_views_first_made_in_inference_mode_can_be_trained_through_later(kind):
+def test_views_made_in_inference_mode_can_be_used_in_training_later(kind):
     views = kind(azimuth=33, altitude=11, step=11)  # a grid that no other test asks for
     joints = skeletons(2, 3)
     with torch.inference_mode():
@@ -234,7 +236,7 @@ def test_every_multiple_of_the_step_is_accepted(count, step):
     ],
     ids=str,
 )
-def test_a_range_that_cannot_be_is_refused(kind, options, message):
+def test_an_impossible_range_is_refused(kind, options, message):
     with pytest.raises(ConfigError, match=message):
         kind(**options)
 

@@ -1,0 +1,1 @@
+"""Generic helpers that know nothing about motions."""

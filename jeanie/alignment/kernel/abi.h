@@ -1,0 +1,76 @@
+// The C interface of the shared library. jeanie/alignment/backends/kernel_library.py mirrors every struct of this file
+// and compares kAbiVersion and the struct sizes when it loads the library. Raise kAbiVersion with every change here.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+constexpr int64_t kAbiVersion = 2;
+
+enum JeanieDtype : int { kFloat32 = 0, kFloat64 = 1 };
+
+// One alignment per pair. Row r of pair p starts at cost[cost_offsets[p] + r * cost_stride] and holds columns * views
+// numbers; the plan has the same layout with its own offsets and stride.
+struct JeanieAlign {
+  const void* cost;
+  void* plan;                    // gradient of the value by the cost; null if no gradient is needed
+  void* value;                   // [pair]
+  int64_t* path;                 // [pair, rows + columns - 1, 3] of (row, column, flat view); null, or gamma is 0
+  int64_t* path_lengths;         // [pair]; null if path is
+  const int64_t* cost_offsets;   // [pair], in numbers
+  const int64_t* plan_offsets;
+  const int64_t* row_counts;     // [pair] lengths; null: every pair has all rows and columns
+  const int64_t* column_counts;
+  int64_t cost_stride, plan_stride;
+  int64_t cost_size, plan_size;  // numbers that may be read from cost, and written to plan
+  int64_t pairs, rows, columns;
+  int64_t axes, grid[4];         // view axes
+  int64_t shift, threads;
+  double gamma;                  // 0: the hard minimum
+  double scale_hi, scale_lo;     // -1 / (gamma ln 2) as an unevaluated sum, scale_hi rounded to the cost's dtype
+  double unit_hi, unit_lo;       // gamma ln 2 as an unevaluated sum, unit_hi with 18 significant bits
+  double band;                   // largest |t / tau - s / tau'|; negative: no band
+};
+
+enum JeanieMetric : int64_t { kEuclidean = 0, kSquared = 1, kRbf = 2 };  // the order of METRICS in base_distance.py
+
+// Distances of pairs from their features: x [pair, rows, features], y [pair, columns, features]; no views, gamma > 0.
+struct JeanieMatched {
+  JeanieAlign align;             // without costs, plan and path, which exist for a few pairs at a time only
+  const void *x, *y;
+  void *grad_x, *grad_y;         // derivatives of every pair's value, like x and y; null if not needed
+  int64_t features, metric;      // JeanieMetric
+  double sigma;                  // of kRbf
+  double repair_below;           // as in JeanieSquares
+};
+
+// Squared distances from matrix products: x [batch, rows, features], y [batch, columns, features].
+struct JeanieSquares {
+  void* out;                     // [batch, rows, columns]; in: the products, out: the squared distances
+  const void *x, *y;
+  int64_t batch, rows, columns, features, threads;
+  double repair_below;           // share of |x|^2 + |y|^2 below which the plain sum of squares replaces the product
+  int64_t may_refuse;            // return kCancels and leave `out` alone if most entries need the plain sum
+};
+
+// out[row, i] = x[row, i] * factors[row]
+struct JeanieScale {
+  void* out;
+  const void *x, *factors;
+  int64_t rows, size, threads;
+};
+
+enum JeanieStatus : int {
+  kDone = 0,
+  kNotFinite = 1,     // NaN or infinity where a path may pass
+  kOutOfRange = 2,    // exponents may overflow in this dtype
+  kNoPath = 3,        // the band leaves no path
+  kNoMemory = 4,
+  kSpread = 5,        // internal: views differ by more than one shared exponent can hold
+  kCancels = 6,       // squared distances: subtract a common offset first
+  kBadArguments = 7,  // a null pointer, a size or an enum value out of range
+  kFailed = 8,        // any other C++ exception
+};
+
+}  // extern "C"

@@ -1,0 +1,74 @@
+"""The command line: every command by name, in groups."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from jeanie.cli.actions import actions, forget, rename
+from jeanie.cli.compare import align
+from jeanie.cli.enrol import enrol
+from jeanie.cli.evaluate import evaluate
+from jeanie.cli.export_onnx import export_onnx
+from jeanie.cli.find import find
+from jeanie.cli.info import info
+from jeanie.cli.label import label
+from jeanie.cli.methods import methods
+from jeanie.cli.prepare import prepare
+from jeanie.cli.pretrain import pretrain
+from jeanie.cli.protocols import protocols
+from jeanie.cli.recognise import recognise
+from jeanie.cli.setups import setups
+from jeanie.cli.tables import tables
+from jeanie.cli.train import train
+from jeanie.cli.transfer import export, import_
+from jeanie.cli.tune import tune
+from jeanie.cli.watch import watch
+
+__all__ = ["COMMANDS", "app", "command_name", "main"]
+
+# The help lists groups and commands in this order: the everyday ones first.
+COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "Recognise": (enrol, recognise, watch, align, actions, rename, forget),
+    "Search and label": (find, label),
+    "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
+    "Data": (info, prepare, setups),
+    "Admin": (export, import_, export_onnx),
+}
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="jeanie")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jeanie {version('jeanie')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _describe_program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Recognise actions in 3D-skeleton recordings from one example each.
+
+    Start with: jeanie enrol LABEL FILE, then jeanie recognise FILE.
+    """
+
+
+def command_name(function: Callable[..., Any]) -> str:
+    """Return the name of a command: that of its function, with hyphens."""
+    return function.__name__.strip("_").replace("_", "-")
+
+
+for _group, _functions in COMMANDS.items():
+    for _function in _functions:
+        app.command(command_name(_function), rich_help_panel=_group)(_function)

@@ -1,0 +1,51 @@
+"""``jeanie align``: how one movement differs from another."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from jeanie.cli.options import ModelFolder, name_motion
+from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.datasets import read_motion
+from jeanie.fewshot.model import FewShotModel
+from jeanie.recogniser.explain.explain import explain
+from jeanie.recogniser.gallery import encode_motions
+
+__all__ = ["align"]
+
+
+def align(
+    one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
+    html: Annotated[
+        Path | None, typer.Option(help="Write an HTML page that plays both recordings in step.")
+    ] = None,
+    model: ModelFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe how movement B differs from movement A: camera, tempo and joints."""
+    with exit_on_error(as_json):
+        loaded, motions = FewShotModel.load(model), [read_motion(file) for file in (other, one)]
+        for file, motion in zip((other, one), motions, strict=True):
+            encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
+        explanation = explain(loaded, *motions)
+        if html is not None:
+            explanation.write_html(html)
+        if as_json:
+            typer.echo(json.dumps(explanation.json() | ({} if html is None else {"page": str(html)})))
+            return
+        typer.echo(explanation.text)
+        table = Table("joint", box=None, pad_edge=False)
+        table.add_column("difference", justify="right")
+        table.add_column("direction")
+        for joint in explanation.joints[:5]:
+            size = f"{joint.percent:.1f} %" if joint.centimetres is None else f"{joint.centimetres:.1f} cm"
+            name = ("whole body" if joint.joint == "path" else joint.joint).replace("_", " ")
+            table.add_row(name, size, joint.words.removeprefix(name).strip())
+        Console(highlight=False).print(table)
+        if html is not None:
+            typer.echo(f"{html}: comparison page")

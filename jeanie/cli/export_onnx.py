@@ -1,0 +1,35 @@
+"""``jeanie export-onnx``: the encoder of a model for programs without torch."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jeanie.cli.options import ModelFolder
+from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.errors import ConfigError
+from jeanie.fewshot import FewShotModel
+from jeanie.fewshot.onnx import export_onnx as write_onnx
+
+__all__ = ["export_onnx"]
+
+
+def export_onnx(
+    out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="File to write.")],
+    model: ModelFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export the encoder of a model to ONNX; the metadata of the file describes its inputs."""
+    with exit_on_error(as_json):
+        if out.is_dir():
+            raise ConfigError(f"{out}: a folder; give the name of a file, such as encoder.onnx")
+        description = write_onnx(FewShotModel.load(model), out)
+        size = out.stat().st_size
+        if as_json:
+            typer.echo(json.dumps({"file": str(out), "bytes": size, **description}))
+            return
+        typer.echo(f"{out}: {size} bytes")
+        for one in description["branches"]:
+            shape = ", ".join(map(str, one["shape"]))
+            typer.echo(f"{one['input']} [{shape}] -> {one['output']} [clip, output, {one['features']}]")

@@ -1,0 +1,48 @@
+"""``jeanie prepare``: convert a data set into an archive."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.datasets import open_dataset
+from jeanie.datasets.archive.prepare import prepare as prepare_archive
+
+__all__ = ["prepare"]
+
+
+def prepare(
+    name: Annotated[
+        str, typer.Argument(help="Name of the data set: msraction3d, ntu60, nw-ucla, sbu, cmu, ...")
+    ],
+    root: Annotated[str, typer.Argument(help="Folder of the unpacked data set, or - for $JEANIE_DATA/NAME.")],
+    out: Annotated[Path, typer.Argument(help="Archive to write; an existing one is replaced at the end.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Skip files that cannot be read and list them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Convert a published data set into an archive. An interrupted conversion can be continued."""
+    with exit_on_error(as_json):
+        place = None if root == "-" else root
+        dataset = open_dataset(name, place)
+        with show_progress(not as_json) as bar:
+            report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
+        report = {"archive": str(out), **report}
+        typer.echo(json.dumps(report) if as_json else _format_report(report))
+
+
+def _format_report(report: dict[str, Any]) -> str:
+    """Return a readable report: counts, whether they match the published ones, and skipped files."""
+    lines = [f"{report['archive']}: {report['kept']} clips, {report['frames']} frames of {report['name']}"]
+    if report["complete"] is not None:
+        verdict = "as published" if report["complete"] else f"but {report['published']} were published"
+        lines.append(f"{report['found']} clips found, {verdict}")
+    lines += [f"dropped {one['name']}: {one['reason']}" for one in report["dropped"]]
+    if report["resumed"]:
+        lines.append(f"{report['resumed']} clips were kept from an interrupted run")
+    lines.append(f"{report['clips_per_second']} clips per second, {report['jobs']} worker processes")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Worker processes of one machine, and process groups that train one model together."""

@@ -1,0 +1,159 @@
+"""Prepare an archive from the files of a data set: parallel, resumable, with a report of dropped files."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import MappingProxyType
+from typing import Any
+
+from jeanie.compute.processes import run_parallel, use_one_thread
+from jeanie.datasets.archive.writer import ArchiveWriter, Record, make_record
+from jeanie.datasets.dataset import Dataset, FileDataset
+from jeanie.errors import ConfigError, DataError, JeanieError
+
+__all__ = ["PUBLISHED", "prepare"]
+
+# Number of clips according to the publisher, including clips without a usable skeleton.
+PUBLISHED: Mapping[str, int] = MappingProxyType(
+    {
+        "msraction3d": 567,
+        "action-pairs": 360,
+        "uwa3d": 701,
+        "uwa3d-multiview": 1070,
+        "ntu60": 56_880,
+        "ntu120": 114_480,
+        "kinetics": 260_232,
+        "nw-ucla": 1484,
+        "sbu": 282,
+        "cmu": 2425,
+    }
+)
+
+_CLIPS_PER_TASK = 16
+_QUEUED_TASKS = 3  # per process
+
+
+@dataclass(frozen=True)
+class ReadFailure:
+    """The reason why a clip could not be read."""
+
+    reason: str
+
+
+def prepare(
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    source: str | Path | None = None,
+    jobs: int = 1,
+    skip_bad: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Write a data set as an archive to the folder ``out``. An existing archive is replaced.
+
+    After an interruption, call it again to resume.
+
+    Args:
+        source: Where the clips come from, for the report.
+        jobs: Number of processes that read clips. The archive does not depend on it.
+        skip_bad: Drop clips that cannot be read and list them in the report; otherwise they raise.
+        progress: Called with (clips done, clips in total).
+
+    Returns:
+        The report, which is also stored in the archive.
+
+    Raises:
+        DataError: A clip cannot be read, or the data set has no clips.
+        ConfigError: ``jobs`` is less than 1.
+    """
+    if jobs < 1:
+        raise ConfigError(f"jobs is the number of processes, at least 1, got {jobs}")
+    if not len(dataset):
+        raise DataError(f"{source or dataset.name}: no clips in it")
+    started = monotonic()
+    stamps = list(_list_stamps(dataset))
+    with ArchiveWriter(out, dataset.name) as writer:
+        resumed = writer.resume(stamps, keep_dropped=skip_bad)
+        for index, outcome in enumerate(_read_clips(dataset, resumed, jobs), resumed):
+            if progress is not None:
+                progress(index, len(dataset))
+            if isinstance(outcome, Record):
+                writer.add(stamps[index], outcome)
+            elif skip_bad:
+                writer.drop(stamps[index], _get_name(dataset, index), outcome.reason)
+            else:
+                raise DataError(f"{outcome.reason}\n--skip-bad drops such files and lists them")
+        if progress is not None:
+            progress(len(dataset), len(dataset))
+        report = _make_report(dataset, writer, source)
+        seconds = monotonic() - started
+        speed = (len(dataset) - resumed) / max(seconds, 1e-9)
+        report |= {"resumed": resumed, "jobs": jobs, "seconds": round(seconds, 3)}
+        report |= {"clips_per_second": round(speed, 1)}
+        writer.commit(report)
+    return report
+
+
+def _make_report(dataset: Dataset, writer: ArchiveWriter, source: str | Path | None) -> dict[str, Any]:
+    """Return the counts, the published count, and all dropped clips with their reasons."""
+    excluded = dataset.dropped if isinstance(dataset, FileDataset) else ()
+    dropped = [{"name": name, "reason": reason} for name, reason in (*excluded, *writer.dropped)]
+    if not writer.clip_count:
+        first = dropped[0]["reason"] if dropped else ""
+        raise DataError(
+            f"{source or dataset.name}: none of {len(dropped)} clips can be read; the first: {first}"
+        )
+    found, published = len(dataset) + len(excluded), PUBLISHED.get(dataset.name)
+    return {
+        "name": dataset.name,
+        "source": None if source is None else str(source),
+        "published": published,
+        "found": found,
+        "complete": None if published is None else found == published,
+        "kept": writer.clip_count,
+        "frames": writer.frames,
+        "dropped": dropped,
+    }
+
+
+def _list_stamps(dataset: Dataset) -> Iterator[str]:
+    """Yield a stamp per clip: its name, and the size and modification time of its file."""
+    if not isinstance(dataset, FileDataset):
+        yield from (f"{index} {_get_name(dataset, index)}" for index in range(len(dataset)))
+        return
+    states: dict[Path, str] = {}
+    for clip in dataset.clips:
+        if clip.source not in states:
+            try:
+                status = clip.source.stat()
+                states[clip.source] = f"{status.st_size} {status.st_mtime_ns}"
+            except OSError:
+                states[clip.source] = "-"
+        yield f"{clip.name} {clip.index} {states[clip.source]}"
+
+
+def _get_name(dataset: Dataset, index: int) -> str:
+    return dataset.clips[index].name if isinstance(dataset, FileDataset) else f"{dataset.name} {index}"
+
+
+def _read_clips(dataset: Dataset, start: int, jobs: int) -> Iterator[Record | ReadFailure]:
+    """Yield the clips from ``start`` on, in order: a record, or the reason why the clip cannot be read."""
+    count, size = len(dataset), _CLIPS_PER_TASK if jobs > 1 else 1
+    tasks = (range(first, min(first + size, count)) for first in range(start, count, size))
+    with use_one_thread():  # clips are small: threads cost more than they bring
+        for clips in run_parallel(
+            _read_range, tasks, jobs=jobs, shared=(dataset,), ordered=True, queued=_QUEUED_TASKS
+        ):
+            yield from clips
+
+
+def _read_range(dataset: Dataset, clips: range) -> list[Record | ReadFailure]:
+    return [_read_clip(dataset, index) for index in clips]
+
+
+def _read_clip(dataset: Dataset, index: int) -> Record | ReadFailure:
+    try:
+        return make_record(dataset.motions[index])
+    except (JeanieError, OSError) as error:
+        return ReadFailure(str(error) or type(error).__name__)

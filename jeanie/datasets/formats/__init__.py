@@ -1,0 +1,1 @@
+"""Readers for skeleton file formats, one module per format."""

@@ -1,0 +1,64 @@
+"""JSON files, read within limits. Errors name the file and the cause."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jeanie.datasets.formats.files import read_bytes
+from jeanie.errors import DataError
+
+__all__ = ["expect_type", "read_json", "to_array"]
+
+MAX_JSON_BYTES = 2**27
+MAX_PARSED_BYTES = 3 * 2**27
+# bytes of memory that Python needs for a list, a dict of a few keys, and a number with its place in a list
+_LIST_BYTES, _DICT_BYTES, _VALUE_BYTES = 64, 232, 32
+
+
+def read_json(path: Path) -> Any:
+    """Read the value of a JSON file."""
+    data = read_bytes(path, MAX_JSON_BYTES)
+    if _estimate_parsed_bytes(data) > MAX_PARSED_BYTES:
+        raise DataError(
+            f"{path}: contains more lists and values than a recording ({data.count(b',')} commas); "
+            "cut it into clips"
+        )
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except ValueError as error:  # invalid UTF-8, or an integer with thousands of digits
+        raise DataError(f"{path}: not JSON: {error}") from None
+    except RecursionError:
+        raise DataError(f"{path}: JSON nested too deeply for a recording") from None
+
+
+def _estimate_parsed_bytes(data: bytes) -> int:
+    lists, dicts, values = data.count(b"["), data.count(b"{"), data.count(b",")
+    return _LIST_BYTES * lists + _DICT_BYTES * dicts + _VALUE_BYTES * values
+
+
+def expect_type(path: Path, value: Any, kind: type, name: str) -> Any:
+    """Return ``value`` if it has the type ``kind``, else raise DataError; ``name`` says which value it is."""
+    if not isinstance(value, kind):
+        raise DataError(f"{path}: {name} must be a {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def to_array(path: Path, value: Any, shape: tuple[int | None, ...], name: str) -> NDArray[np.float64]:
+    """Convert nested lists into an array of numbers. None in ``shape`` is any length; null becomes NaN."""
+    expected = " x ".join("any" if size is None else str(size) for size in shape)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{path}: {name} must be {expected} numbers: {str(error)[:120]}") from None
+    fits = array.ndim == len(shape) and all(
+        size in (None, length) for size, length in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        got = " x ".join(map(str, array.shape)) or "a single number"
+        raise DataError(f"{path}: {name} must be {expected} numbers, got {got}")
+    return array

@@ -1,0 +1,65 @@
+"""TRC files: marker positions of motion-capture systems."""
+
+import math
+from itertools import islice
+from pathlib import Path
+
+from jeanie.datasets.formats.build import make_marker_motion
+from jeanie.datasets.formats.files import check_size
+from jeanie.datasets.formats.rows import fill_empty_cells, open_lines, parse_rows
+from jeanie.datasets.formats.units import metres_per_unit, parse_unit, rotate_to_y_up
+from jeanie.datasets.joint_names import find_marker_layout
+from jeanie.errors import DataError
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["read_trc"]
+
+
+def read_trc(
+    path: str | Path, *, unit: str | float | None = None, up: str = "y", layout: Layout | None = None
+) -> Motion:
+    """Read the markers of a TRC file as a motion in metres, +y up. An empty cell is a missing marker.
+
+    Args:
+        path: The file.
+        unit: Unit of the coordinates; overrides ``Units`` of the file.
+        up: Axis that points up in the file (TRC does not say).
+        layout: Selects markers by name. By default the known layout with exactly these names, else a layout of
+            the markers in the file.
+    """
+    path = Path(path)
+    with open_lines(path) as lines:
+        head = list(islice(lines, 5))
+        if len(head) < 5 or not head[0].startswith("PathFileType"):
+            raise DataError(
+                f"{path}, line 1: expected a TRC file, five lines from 'PathFileType' to 'X1 Y1 Z1'"
+            )
+        fields = dict(zip(head[1].split(), head[2].split(), strict=False))
+        tab = "\t" if "\t" in head[3] else None
+        names = [cell.strip() for cell in head[3].split(tab)[2:] if cell.strip()]
+        if fields.get("NumMarkers") != str(len(names)):
+            raise DataError(
+                f"{path}, line 4: {len(names)} marker names, NumMarkers says {fields.get('NumMarkers')!r}"
+            )
+        own, order = find_marker_layout(names, kind="trc", wanted=layout, path=path)
+        declared = fields.get("NumFrames", "")
+        frames = int(declared) if len(declared) < 12 and declared.isdecimal() else 0
+        check_size(path, frames, 1, len(names))
+        width = 2 + 3 * len(names)
+        body = (fill_empty_cells(line, tab, width) for line in lines) if tab else lines
+        rows = parse_rows(path, body, width=width, first_line=6, delimiter=tab, max_rows=frames)
+    if declared != str(len(rows)):
+        count = f"more than {frames}" if len(rows) > frames else str(len(rows))
+        raise DataError(f"{path}: {count} frames, NumFrames says {declared!r}; is the file cut short?")
+    scale = metres_per_unit(parse_unit(path, fields.get("Units", "mm")) if unit is None else unit)
+    rate = _parse_rate(path, fields.get("DataRate", "0"))
+    points = rotate_to_y_up(rows[:, 2:].reshape(len(rows), len(names), 3), up)
+    return make_marker_motion(path, points[:, None], own, order, scale, rate if 0 < rate < math.inf else None)
+
+
+def _parse_rate(path: Path, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"{path}: DataRate is {text[:40]!r}, not a number") from None

@@ -1,0 +1,61 @@
+"""Units, up axes and frame rates of motion-capture files."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jeanie.errors import ConfigError, DataError
+
+__all__ = ["UNITS", "compute_frame_rate", "metres_per_unit", "parse_unit", "rotate_to_y_up"]
+
+UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
+
+
+def metres_per_unit(unit: str | float) -> float:
+    """Return the length of a unit in metres. ``unit`` is a key of ``UNITS`` or already that number.
+
+    >>> metres_per_unit("cm")
+    0.01
+    """
+    if isinstance(unit, str):
+        if unit.lower() not in UNITS:
+            raise ConfigError(f"unit must be one of {', '.join(UNITS)} or a number of metres, got {unit!r}")
+        return UNITS[unit.lower()]
+    if not 0 < unit < float("inf"):
+        raise ConfigError(f"a unit in metres must be above 0, got {unit!r}")
+    return float(unit)
+
+
+def parse_unit(path: Path, text: str) -> str:
+    """Return the key of ``UNITS`` for the unit that a file names."""
+    synonyms = {"meters": "m", "metres": "m", "millimeters": "mm", "millimetres": "mm", "inches": "in"}
+    word = text.strip().lower()
+    unit = synonyms.get(word, word)
+    if unit not in UNITS:
+        raise DataError(f"{path}: unit {text[:40]!r} is not one of {', '.join(UNITS)}; give unit=")
+    return unit
+
+
+def rotate_to_y_up(points: NDArray[np.float64], up: str) -> NDArray[np.float64]:
+    """Rotate points [..., 3] so that +y is up; a right-handed system stays right-handed.
+
+    z up: (x, y, z) -> (x, z, -y); x up: (x, y, z) -> (-y, x, z).
+    """
+    if up not in ("x", "y", "z"):
+        raise ConfigError(f"up must be the axis that points up, x, y or z, got {up!r}")
+    x, y, z = np.moveaxis(points, -1, 0)
+    return points if up == "y" else np.stack((x, z, -y) if up == "z" else (-y, x, z), -1)
+
+
+def compute_frame_rate(seconds: float) -> float | None:
+    """Return frames per second from seconds per frame, or None if that is not a sensible number.
+
+    The result is rounded to two decimals, because programs write 1/120 s as .0083333.
+
+    >>> compute_frame_rate(0.0083333), compute_frame_rate(0.0)
+    (120.0, None)
+    """
+    if not 1e-6 < seconds < 1e6:
+        return None
+    return round(1 / seconds, 2) or 1 / seconds

@@ -1,0 +1,1 @@
+"""Protocols, predictions, statistics and reports: how well a model recognises new actions."""

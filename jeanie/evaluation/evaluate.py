@@ -1,0 +1,157 @@
+"""Evaluate a model, or one model per split, on the test episodes of a protocol."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from jeanie._internal.provenance import get_commit, get_versions
+from jeanie.datasets import Dataset
+from jeanie.errors import ConfigError
+from jeanie.evaluation.predict import Predictions, predict
+from jeanie.evaluation.protocols import Protocol, get_protocol
+from jeanie.evaluation.protocols.splits import Split
+from jeanie.evaluation.report.report import Report
+from jeanie.fewshot.batching import Progress
+from jeanie.fewshot.classes import Rule
+from jeanie.fewshot.config import REFERENCE, ModelConfig
+from jeanie.fewshot.episodes import Episode, in_order
+from jeanie.fewshot.inputs import Store
+from jeanie.fewshot.model import FewShotModel
+
+__all__ = ["Models", "evaluate", "method_name", "model_of"]
+
+Models = FewShotModel | Mapping[str, FewShotModel] | Callable[[Split], FewShotModel]
+
+
+def evaluate(
+    model: Models,
+    protocol: Protocol | str,
+    *,
+    dataset: Dataset | None = None,
+    way: int | None = None,
+    train_classes: int | None = None,
+    splits: Sequence[Split] | None = None,
+    method: str | None = None,
+    rule: Rule = "nearest",
+    seeds: Sequence[int] = (),
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Evaluate a model on the test episodes of a protocol.
+
+    With several processes (torch.distributed) each process takes a share of the queries; all return the same report.
+
+    Args:
+        model: One model for all splits, a mapping from split names to models, or a function of the split.
+        protocol: A protocol or its name.
+        dataset: The data set (default: that of the protocol, in ``$JEANIE_DATA``).
+        way: Classes per episode (default: that of the protocol).
+        train_classes: Number of training classes of the splits (default: that of the protocol).
+        splits: Splits to test (default: all of the protocol).
+        method: Name in the report (default: derived from the model).
+        rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
+        seeds: Seeds that the model was trained with, for the report; `pool_seeds` combines reports of seeds.
+        limit: Test episodes per split (default: all).
+        progress: Called with (pairs done, pairs in total), for each model anew.
+
+    Returns:
+        The report.
+
+    Raises:
+        ConfigError: There is no split, or a split has no model.
+    """
+    protocol = get_protocol(protocol) if isinstance(protocol, str) else protocol
+    dataset = protocol.open() if dataset is None else dataset
+    if splits is None:
+        splits = protocol.splits(dataset, way=way, train_classes=train_classes)
+    if not splits:
+        raise ConfigError(f"{protocol.name}: no split to evaluate on; give at least one")
+    tests = [_select_tests(split, limit) for split in splits]
+    classes = in_order([tag for split in splits for tag in split.test_classes])
+    parts: dict[str, list[Predictions]] = {}
+    for split_model, numbers, store in _prepare_models(model, splits, dataset):
+        groups = [(number, name, test) for number in numbers for name, test in tests[number].items()]
+        episodes = [test for *_, test in groups]
+        predictions = predict(split_model, store, episodes, classes, rule=rule, progress=progress)
+        for (number, variant, _), rows in zip(groups, predictions, strict=True):
+            parts.setdefault(variant, []).append(rows.with_numbers(split=number))
+    return Report(
+        protocol=protocol.name,
+        method=method or (method_name(model.config) if isinstance(model, FewShotModel) else "model"),
+        classes=classes,
+        names=tuple(split.name for split in splits),
+        predictions=Predictions.concatenate(parts.pop("")),
+        way=max(split.way for split in splits),
+        shot=max(split.shot for split in splits),
+        rule=rule,
+        seeds=tuple(seeds),
+        variants={variant: Predictions.concatenate(rows) for variant, rows in parts.items()},
+        commit=get_commit(),
+        versions=get_versions(),
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+    )
+
+
+_METHOD_NAMES = {
+    "jeanie": "JEANIE",
+    "fvm": "FVM",
+    "pool": "mean features",
+    "pool-time": "mean features, best view",
+    "pool-views": "soft-DTW of mean views",
+    "udtw": "uDTW",
+}
+_CLASS_NAMES = {"prototype": "Prototypical Net", "attention": "Matching Nets"}
+
+
+def method_name(config: ModelConfig) -> str:
+    """Return a short name for a model: how it aligns, and "raw" if nothing is learnt.
+
+    >>> method_name(FewShotModel.raw("dtw").config)
+    'raw DTW'
+    """
+    if config == REFERENCE:
+        return "raw reference"
+    align = config.align
+    name = _METHOD_NAMES[align.method]
+    if align.method in ("jeanie", "fvm") and config.views.kind == "none":
+        name = "soft-DTW" if align.gamma else "DTW"
+    if align.method in ("pool", "pool-time"):
+        name = _CLASS_NAMES.get(align.classes, name)
+    return f"raw {name}" if config.encoder.kind == "raw" else name
+
+
+def model_of(models: Models, split: Split) -> FewShotModel:
+    """Return the model that is tested on a split."""
+    if isinstance(models, FewShotModel):
+        return models
+    if not isinstance(models, Mapping):
+        return models(split)
+    if split.name not in models:
+        raise ConfigError(f"no model for split {split.name!r}, only for {', '.join(sorted(models))}")
+    return models[split.name]
+
+
+def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode]]:
+    """Return the test episodes of a split under the name "", and its variants under their names."""
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit is 1 or more episodes, got {limit}")
+    tests = {"": split.test, **split.test_variants}
+    if limit is None:
+        return tests
+    return {name: [test[number] for number in range(min(limit, len(test)))] for name, test in tests.items()}
+
+
+def _prepare_models(
+    models: Models, splits: Sequence[Split], dataset: Dataset
+) -> Iterator[tuple[FewShotModel, range, Store]]:
+    """Yield models, the numbers of their splits, and prepared clips, which models with equal inputs share."""
+    if isinstance(models, FewShotModel):
+        yield models, range(len(splits)), models.store(dataset.motions)
+        return
+    previous: tuple[object, Store] | None = None
+    for number, split in enumerate(splits):
+        model = model_of(models, split)
+        parts = [part for part in model.modules() if isinstance(part, FewShotModel)]
+        inputs = [(part.dtype, part.config.inputs.prepare) for part in parts]
+        if previous is None or previous[0] != inputs:
+            previous = inputs, model.store(dataset.motions)
+        yield model, range(number, number + 1), previous[1]

@@ -1,1 +1,0 @@
-"""What training is made of: the step, its settings, variety, checkpoints, several processes."""

@@ -1,0 +1,1 @@
+"""Ways to compare two feature sequences."""

@@ -1,0 +1,126 @@
+"""The base of all comparisons: base distance, softmin temperature, and the path of a pair."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from jeanie.alignment import Alignment, trace
+from jeanie.alignment.base_distance import apply_metric, compute_squared_distances
+from jeanie.encoders import BlockEncoder
+from jeanie.fewshot.config import AlignConfig
+from jeanie.fewshot.features import Features
+from jeanie.views import CameraViews, EulerSimple, EulerViews
+
+__all__ = ["Comparison", "Views", "compute_pair_squares"]
+
+Views = EulerViews | EulerSimple | CameraViews | None
+
+_MOMENTUM = 0.05
+
+
+class Comparison(nn.Module):
+    """A way to compare two sequences of block features (METHOD 5, 6).
+
+    A relative gamma counts in running means of the base distance. The buffer ``cost_scale`` holds that mean: training
+    updates it, and the first comparison measures it if it is 0.
+
+    Args:
+        config: Options of the comparison.
+        views: The simulated views of the features.
+        encoder: The encoder of the features.
+    """
+
+    config: AlignConfig
+
+    def __init__(self, config: AlignConfig, views: Views, encoder: BlockEncoder) -> None:
+        super().__init__()
+        self.config, self.views = config, views
+        self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
+        """Return the distance of every query to every support, of the first persons; differentiable."""
+        raise NotImplementedError
+
+    def reduce(self, features: Features) -> Features:
+        """Return the means over time or views that the comparison uses; by default the features themselves."""
+        return features
+
+    def costs(self, query: Features, support: Features) -> Float[Tensor, "pair t s *views"]:
+        """Return the cost of every query block, support block and view; pairs are in the order of the queries."""
+        return self._pair_costs(self._scale(query), self._scale(support))
+
+    def trace(self, pairs: Sequence[tuple[Features, Features]]) -> Alignment:
+        """Return the best path through the mean costs of pairs of clips.
+
+        With "euler-simple" views it is the path through the better row, and views are counted within that row.
+        """
+        if not isinstance(self.views, EulerSimple):
+            return self._trace_grid(pairs)
+        rows = (self.views.azimuth_rows, self.views.altitude_rows)
+        paths = [
+            self._trace_grid([(query.select_views(row), support) for query, support in pairs]) for row in rows
+        ]
+        return min(paths, key=lambda path: float(path.distance))
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether gamma is relative and the scale of the costs is not yet known."""
+        return self.config.relative and not bool(self.get_buffer("cost_scale") > 0)
+
+    def _trace_grid(self, pairs: Sequence[tuple[Features, Features]]) -> Alignment:
+        cost = torch.stack([self.costs(query, support) for query, support in pairs]).mean(0)
+        gamma = self._measure_gamma(*pairs[0])
+        return trace(cost, gamma=gamma, shift=self._view_shift(cost), band=self._band)[0]
+
+    def _pair_costs(self, query: Features, support: Features) -> Tensor:
+        return self._base_distance(compute_pair_squares(query.values, support.values))
+
+    def _view_shift(self, cost: Tensor) -> int:
+        """Return the largest change of view per step of a path: by default any."""
+        return max(cost.shape[3:], default=0)
+
+    @property
+    def _band(self) -> float | None:
+        return None
+
+    def _scale(self, features: Features) -> Features:
+        """Return features of length 1 for the metric "cosine"."""
+        return features.unit() if self.config.metric == "cosine" else features
+
+    @property
+    def _metric(self) -> str:
+        """The base distance of scaled features: |x - y|^2 = 2 - 2 cos for those of length 1."""
+        return "sqeuclidean" if self.config.metric == "cosine" else self.config.metric
+
+    def _base_distance(self, squared: Tensor) -> Tensor:
+        return apply_metric(squared, self._metric, self.config.sigma)
+
+    def _measure_gamma(self, query: Features, support: Features) -> float:
+        """Return gamma, times the scale of the costs if it is relative; measure that scale in training."""
+        if not self.config.relative or self.config.gamma == 0:
+            return self.config.gamma
+        scale = self.get_buffer("cost_scale")
+        if self.training or self.is_unmeasured:
+            mean = self._mean_cost(query, support)
+            scale.copy_(torch.where(scale > 0, scale + _MOMENTUM * (mean - scale), mean))
+        return self.config.gamma * max(scale.item(), 1e-12)
+
+    @torch.no_grad()
+    def _mean_cost(self, query: Features, support: Features) -> Tensor:
+        """Return the base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y."""
+        x, y = (part.inside().double() for part in (query, support))
+        squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
+        return self._base_distance(squared.clamp_min(0))
+
+
+def compute_pair_squares(
+    query: Float[Tensor, "query t *query_views feature"],
+    support: Float[Tensor, "support s *support_views feature"],
+) -> Float[Tensor, "pair t s *views"]:
+    """Return |x - y|^2 of all blocks of every query and every support; the query's views come first."""
+    flat = (x.reshape(1, -1, x.shape[-1]) for x in (query, support))
+    squared = compute_squared_distances(*flat)[0].view(*query.shape[:-1], *support.shape[:-1])
+    first = query.dim() - 1  # where the support's axes begin
+    return squared.movedim((first, first + 1), (1, 3)).flatten(0, 1)

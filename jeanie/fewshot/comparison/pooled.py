@@ -1,0 +1,28 @@
+"""Comparison without alignment: the base distance of means over time and views."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from jeanie.alignment.base_distance import compute_squared_distances
+from jeanie.fewshot.comparison.base import Comparison
+from jeanie.fewshot.config import PoolConfig
+from jeanie.fewshot.features import Features
+
+__all__ = ["PooledComparison"]
+
+
+class PooledComparison(Comparison):
+    """The base distance of mean features."""
+
+    config: PoolConfig
+
+    def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
+        """Return the distance of every query to every support."""
+        query, support = self._scale(self.reduce(query)), self._scale(self.reduce(support))
+        return self._base_distance(
+            compute_squared_distances(query.values[:, 0][None], support.values[:, 0][None])[0]
+        )
+
+    def reduce(self, features: Features) -> Features:
+        """Return the means over views and time."""
+        return features.over_views().over_time()

@@ -1,0 +1,111 @@
+"""Make one measurement of a table: train if the method is trained, test, and store the result."""
+
+import shutil
+import traceback
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+
+from jeanie.datasets import Dataset
+from jeanie.errors import ConfigError, JeanieError
+from jeanie.evaluation.evaluate import Models, evaluate
+from jeanie.evaluation.protocols import Protocol, get_protocol
+from jeanie.evaluation.protocols.splits import Split
+from jeanie.evaluation.report.report import Report
+from jeanie.fewshot.model import FewShotModel
+from jeanie.paper.tables.cells import Cell
+from jeanie.paper.tables.results import Failure, write_failure, write_result
+from jeanie.training.train import train
+
+__all__ = ["measure_and_store", "measure_cell", "run_folder"]
+
+
+def run_folder(out: Path, cell: Cell) -> Path:
+    """Return the folder for the training of a measurement and the claim on it."""
+    return out / "runs" / cell.run_key
+
+
+def measure_and_store(cell: Cell, out: Path, data: Path | None, session: str) -> None:
+    """Make a measurement and store it, or store why it failed; only an interruption is raised."""
+    start = perf_counter()
+    try:
+        report = measure_cell(cell, out, data)
+    except (JeanieError, OSError) as error:
+        write_failure(out, cell, Failure(str(error), session))
+    except Exception:  # one cell must not stop the others; the table shows what happened
+        write_failure(out, cell, Failure(traceback.format_exc(limit=-3).strip(), session))
+    else:
+        write_result(out, cell, report, perf_counter() - start)
+
+
+def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Report:
+    """Make a measurement; a training that was stopped continues.
+
+    Args:
+        cell: The measurement.
+        out: Folder of the table's results, which also holds the trainings.
+        data: Folder that holds the data sets (default: ``$JEANIE_DATA``).
+    """
+    protocol = get_protocol(cell.protocol)
+    root = _dataset_folder(protocol, data)
+    place = root.with_name(cell.data) if root is not None and cell.data else root
+    dataset = _open_dataset(cell.protocol, place)
+
+    def select(way: int | None) -> list[Split]:
+        splits = protocol.splits(dataset, way=way, train_classes=cell.train_classes, root=root)
+        return _select_splits(splits, cell)
+
+    tested = select(cell.way)
+    models: Models = _load_untrained(cell)
+    seeds: tuple[int, ...] = ()
+    if cell.recipe is not None:
+        trained = select(cell.way if cell.trained_way is None else cell.trained_way)
+        folder = run_folder(out, cell) / "run"
+        if folder.exists() and not (folder / "run.json").exists():
+            shutil.rmtree(folder)  # the process was killed before the run had started
+        models = train(
+            cell.recipe.model,
+            protocol,
+            config=cell.recipe.train,
+            out=folder,
+            dataset=dataset,
+            split=trained,
+            resume=folder.exists(),
+        )
+        seeds = (cell.recipe.train.seed,)
+    return evaluate(
+        models, protocol, dataset=dataset, splits=tested, method=cell.method, seeds=seeds, limit=cell.limit
+    )
+
+
+def _load_untrained(cell: Cell) -> FewShotModel:
+    """Return a model that is tested without training."""
+    return FewShotModel.load() if cell.method == "shipped" else FewShotModel.raw()
+
+
+def _dataset_folder(protocol: Protocol, data: Path | None) -> Path | None:
+    """Return the folder of the data set; None for generated data, or if no folder is known."""
+    if protocol.dataset == "synthetic":
+        return None
+    return protocol.place(None if data is None else data / protocol.dataset)
+
+
+@lru_cache(maxsize=2)
+def _open_dataset(protocol: str, place: Path | None) -> Dataset:
+    return get_protocol(protocol).open(place)
+
+
+def _select_splits(splits: Sequence[Split], cell: Cell) -> list[Split]:
+    """Return the splits of a measurement: the named ones, at most ``cell.splits`` of them, evenly spaced."""
+    selected = list(splits)
+    if cell.names:
+        by_name = {split.name: split for split in splits}
+        missing = [name for name in cell.names if name not in by_name]
+        if missing:
+            raise ConfigError(
+                f"{cell.protocol} has no split {missing[0]!r}; there are {', '.join(map(repr, list(by_name)[:12]))}"
+            )
+        selected = [by_name[name] for name in cell.names]
+    count = len(selected) if cell.splits is None else min(cell.splits, len(selected))
+    return [selected[number * len(selected) // count] for number in range(count)]

@@ -1,0 +1,204 @@
+"""The printed tables and figures of the paper as data: rows, columns, values, and the experiments behind them.
+
+Files in ``paper/printed`` hold the words and numbers that the paper prints. A figure is a table whose columns are
+the points of its curves. Rows and columns also define the experiment: a method, a protocol, and changed values.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from jeanie.config import Config
+from jeanie.encoders import PRESETS
+from jeanie.errors import ConfigError
+from jeanie.evaluation.protocols import PROTOCOLS
+from jeanie.paper.methods import METHODS
+from jeanie.training.recipes import RECIPES
+
+__all__ = ["UNTRAINED", "Column", "Preset", "Row", "Table", "get_table", "load_tables"]
+
+UNTRAINED: Mapping[str, str] = MappingProxyType(
+    {
+        "raw": "the reference: the best model without learning",
+        "shipped": "the pretrained model of the package",
+    }
+)
+"""Methods that are measured without training, with their descriptions."""
+
+Number = Annotated[float | None, BeforeValidator(lambda value: None if value == "-" else value)]
+
+
+class Column(Config):
+    """A column: a protocol and its settings, or the mean of the columns before it."""
+
+    name: str = Field(description="as printed")
+    group: str = Field(default="", description="heading above several columns, as printed")
+    protocol: str | None = Field(default=None, description="protocol; none for a mean")
+    way: int | None = Field(default=None, ge=2, description="classes per episode; none: that of the protocol")
+    train_classes: int | None = Field(
+        default=None, ge=0, description="training classes; none: those of the protocol"
+    )
+    trained_way: int | None = Field(
+        default=None, ge=2, description="way of training and validation episodes; none: the same way"
+    )
+    splits: tuple[str, ...] = Field(
+        default=(), description="names of splits, or their last parts if rows give the first part; empty: all"
+    )
+    data: str = Field(default="", description="folder of the data; empty: the name of the data set")
+    sizes: str = Field(default="small", description="encoder sizes that the paper uses for this data set")
+    episodes: int | None = Field(
+        default=None, ge=1, description="training episodes; none: those of the base recipe"
+    )
+    changes: dict[str, Any] = Field(default={}, description="recipe values that this column changes")
+    mean: bool = Field(default=False, description="whether it is the mean of the columns before it")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Column":
+        if self.mean == (self.protocol is not None):
+            raise ConfigError(f"column {self.name!r} needs a protocol or mean = true, and not both")
+        if self.protocol is not None and self.protocol not in PROTOCOLS:
+            raise ConfigError(f"column {self.name!r}: no protocol {self.protocol!r}")
+        if self.sizes not in PRESETS:
+            raise ConfigError(
+                f"column {self.name!r}: no sizes {self.sizes!r}; known are {', '.join(PRESETS)}"
+            )
+        return self
+
+
+class Row(Config):
+    """A row: printed values, and the method that measures them, unless the values are cited."""
+
+    name: str = Field(description="as printed")
+    method: str | None = Field(default=None, description="method, recipe or model to measure")
+    cited: bool = Field(default=False, description="whether the paper cites the values from other work")
+    split: str = Field(default="", description="first part of the split names; the column gives the rest")
+    data: str = Field(default="", description="folder of the data; empty: that of the column")
+    changes: dict[str, Any] = Field(default={}, description="recipe values that this row changes")
+    printed: tuple[Number, ...] = Field(
+        default=(), description="one value per column; empty if none is printed"
+    )
+    halves: tuple[Number, ...] = Field(default=(), description="numbers after a printed ±")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Row":
+        if self.cited == (self.method is not None):
+            raise ConfigError(f"row {self.name!r} needs a method or cited = true, and not both")
+        known = METHODS.keys() | RECIPES.keys() | UNTRAINED.keys()
+        if self.method is not None and self.method not in known:
+            raise ConfigError(
+                f"row {self.name!r}: no method {self.method!r}; known are {', '.join(sorted(known))}"
+            )
+        if self.halves and len(self.halves) != len(self.printed):
+            raise ConfigError(f"row {self.name!r}: {len(self.printed)} values and {len(self.halves)} halves")
+        return self
+
+
+class Preset(Config):
+    """How much of a table is run."""
+
+    rows: tuple[str, ...] = Field(default=(), description="methods of the rows to run; empty: all")
+    columns: tuple[str, ...] = Field(
+        default=(), description="names or groups of the columns to run; empty: all"
+    )
+    splits: int | None = Field(default=None, ge=1, description="splits per column, evenly spaced; none: all")
+    limit: int | None = Field(default=None, ge=1, description="test episodes per split; none: all")
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1, description="training seeds")
+    changes: dict[str, Any] = Field(default={}, description="recipe values to change, such as episodes")
+
+
+# Enough to check that a table can be filled; too little to compare with the printed values.
+_QUICK = Preset(splits=1, limit=20, changes={"episodes": 200, "validate_every": 100, "checkpoint_every": 100})
+
+
+class Table(Config):
+    """A table or figure: rows and columns with printed values, and how they run."""
+
+    name: str = Field(description="name on the command line")
+    kind: Literal["table", "figure"] = Field(default="table", description="a figure's columns are its points")
+    title: str = Field(description="what it shows")
+    source: str = Field(description="where the printed values stand")
+    note: str = Field(default="", description="what a reader must know of the printed values, or of ours")
+    base: str = Field(default="authors", description="recipe that the methods change")
+    changes: dict[str, Any] = Field(default={}, description="values of the base that this table sets")
+    columns: tuple[Column, ...] = Field(min_length=1)
+    rows: tuple[Row, ...] = Field(min_length=1)
+    against: str = Field(default="", description="method that the others are compared with, query by query")
+    full: Preset = Preset()
+    quick: Preset = _QUICK
+
+    @model_validator(mode="after")
+    def _check(self) -> "Table":
+        if self.base not in RECIPES:
+            raise ConfigError(f"{self.name}: no recipe {self.base!r}; known are {', '.join(RECIPES)}")
+        for row in self.rows:
+            if row.printed and len(row.printed) != len(self.columns):
+                raise ConfigError(
+                    f"{self.name}: row {row.name!r} has {len(row.printed)} printed values for "
+                    f"{len(self.columns)} columns"
+                )
+        return self
+
+    def printed_value(self, row: Row, column: int) -> tuple[float | None, float | None]:
+        """Return the printed value of a cell and the number after its ±; None if the paper has none."""
+        value = row.printed[column] if row.printed else None
+        return value, row.halves[column] if row.halves else None
+
+    def is_measurable(self, row: Row, column: int) -> bool:
+        """Return whether a cell can be measured: it has a method, and the paper does not leave it out."""
+        left_out = bool(row.printed) and row.printed[column] is None
+        return row.method is not None and not self.columns[column].mean and not left_out
+
+    def describe(self) -> dict[str, Any]:
+        """Return the table as plain values: every row with its printed values and its method or "cited"."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "title": self.title,
+            "source": self.source,
+            "note": self.note,
+            "base": self.base,
+            "columns": [column.model_dump(mode="json") for column in self.columns],
+            "rows": [
+                {
+                    "name": row.name,
+                    "method": row.method or "cited",
+                    "changes": row.changes,
+                    "printed": list(row.printed) or [None] * len(self.columns),
+                    "halves": list(row.halves) or [None] * len(self.columns),
+                }
+                for row in self.rows
+            ],
+        }
+
+
+@cache
+def load_tables() -> Mapping[str, Table]:
+    """Load all tables and figures by name: those of the paper and our own."""
+    folder = resources.files("jeanie.paper").joinpath("printed")
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    tables = [
+        Table(**tomllib.loads(file.read_text(encoding="utf-8")))
+        for file in files
+        if file.name.endswith(".toml")
+    ]
+    return MappingProxyType({table.name: table for table in tables})
+
+
+def get_table(name: str) -> Table:
+    """Return the table or figure with this name, or the table of a TOML file.
+
+    Raises:
+        ConfigError: There is no such table.
+    """
+    if name.endswith(".toml"):
+        return Table.from_file(name)
+    if name not in load_tables():
+        raise ConfigError(
+            f"no table {name!r}; the known ones are {', '.join(load_tables())}, or a file NAME.toml"
+        )
+    return load_tables()[name]

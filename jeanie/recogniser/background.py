@@ -1,0 +1,119 @@
+"""The background set: motions that are never enrolled, to judge whether a distance is small or large."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from jeanie._internal.files import write_atomically
+from jeanie.datasets import open_dataset
+from jeanie.errors import DataError
+from jeanie.fewshot import Features, FewShotModel
+from jeanie.fewshot.model import SHIPPED
+from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.skeleton.canonical_body import sample_core_joints
+
+__all__ = [
+    "BACKGROUND_FILE",
+    "BackgroundSet",
+    "compute_log_statistics",
+    "log_distance",
+    "read_motions",
+    "write_motions",
+]
+
+BACKGROUND_FILE = SHIPPED / "background.safetensors"
+GENERATED_MOTIONS = 75  # size of the background set if the shipped one does not fit the model
+_MAX_BYTES = 2**25
+_MIN_DISTANCE = 1e-9  # smaller distances have the logarithm of this one
+_MOMENTS = 64  # stored moments per motion: twice as many as a model reads
+
+
+def log_distance(distances: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """Return the logarithm of distances; that of 0 is about -21."""
+    return distances.clamp_min(_MIN_DISTANCE).log()
+
+
+def compute_log_statistics(
+    distances: Float[Tensor, "row motion"],
+) -> tuple[Float[Tensor, " row"], Float[Tensor, " row"]]:
+    """Return mean and standard deviation of the log distances in each row."""
+    logs = log_distance(distances)
+    return logs.mean(1), logs.std(1, correction=0).clamp_min(1e-3)
+
+
+@dataclass(frozen=True)
+class BackgroundSet:
+    """Features of background motions, as queries and as supports."""
+
+    query: Features
+    support: Features
+
+    def __len__(self) -> int:
+        return len(self.support)
+
+    @classmethod
+    @torch.no_grad()
+    def from_motions(cls, model: FewShotModel, motions: Sequence[Motion]) -> "BackgroundSet":
+        """Encode motions as a background set."""
+        batch = model.collate(motions)
+        query = model.features(batch, "query")
+        if model.views is not None:
+            return cls(query, model.features(batch, "support"))
+        return cls(
+            query, replace(query, mirrored=None)
+        )  # without views, queries and supports are encoded alike
+
+    @classmethod
+    def for_model(cls, model: FewShotModel, path: Path = BACKGROUND_FILE) -> "BackgroundSet":
+        """Encode the motions of a file if the model uses canonical bodies, otherwise synthetic motions."""
+        if model.config.inputs.prepare.body == "canonical" and path.is_file():
+            return cls.from_motions(model, read_motions(path))
+        clips = open_dataset("synthetic")
+        rows = np.linspace(0, len(clips) - 1, GENERATED_MOTIONS)  # covers all actions, subjects and cameras
+        return cls.from_motions(model, [clips[int(row)] for row in rows])
+
+    def measure_supports(
+        self, model: FewShotModel, supports: Features
+    ) -> tuple[Float[Tensor, " support"], Float[Tensor, " support"]]:
+        """Return mean and standard deviation of the log distances from the background set to each support."""
+        return compute_log_statistics(model.compare(self.query, supports).T)
+
+
+def write_motions(path: Path, motions: Sequence[Motion]) -> None:
+    """Write motions as 15 core joints at 64 moments in half precision: a few kilobytes per motion."""
+    bodies = [sample_core_joints(motion, _MOMENTS) for motion in motions]
+    # half precision is finest around the origin
+    centred = [joints - joints.mean((0, 1, 2)) for joints, _ in bodies]
+    tensors = {
+        "persons": torch.tensor([len(joints) for joints, _ in bodies]),
+        "joints": torch.cat(centred).half(),
+        "present": torch.cat([present for _, present in bodies]),
+    }
+    write_atomically(path, save(tensors))
+
+
+def read_motions(path: Path) -> list[Motion]:
+    """Read the motions of a file that ``write_motions`` wrote."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise DataError(f"{path}: over {_MAX_BYTES} bytes, too large for a background set")
+        tensors = load(path.read_bytes())
+        persons = tensors["persons"].tolist()
+        bodies = zip(tensors["joints"].split(persons), tensors["present"].split(persons), strict=True)
+        return [
+            Motion(
+                joints.float().transpose(0, 1),
+                LAYOUTS["core15"],
+                valid=present.expand(joints.shape[1], *present.shape),
+            )
+            for joints, present in bodies
+        ]
+    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        raise DataError(f"{path}: not a background set: {error}") from None

@@ -1,0 +1,1 @@
+"""Explanations of a match: views, tempo and joints."""

@@ -1,0 +1,221 @@
+"""An explanation as one self-contained HTML page that plays both bodies in step."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from jeanie._internal.digest import hash_script
+from jeanie._internal.files import write_atomically
+from jeanie.recogniser.explain.bodies import HEIGHT, Bodies
+from jeanie.skeleton.canonical_body import BODY
+
+__all__ = ["render_page", "write_page"]
+
+_SCALE = 1000  # poses are written in whole thousandths
+_POSES = 300  # largest number per movement
+_PATH = BODY.index("path")
+_SMOOTH = 3  # steps of the path that are averaged: a path of blocks has the form of stairs
+_SPACING = 1.25  # between persons, in the unit of canonical bodies
+
+
+def write_page(path: Path, explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -> Path:
+    """Write the page of an explanation (in plain values) and its bodies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, render_page(explanation, bodies).encode())
+    return path
+
+
+def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -> str:
+    """Return the page as text. Names from files are escaped."""
+    script = _read_resource("page.js")
+    titles = _choose_titles(explanation)
+    data = {
+        "query": _time_facts(explanation["query"]),
+        "support": _time_facts(explanation["support"]),
+        "scene": _build_scene(explanation, bodies, titles),
+    }
+    head, _, rest = str(explanation["text"]).partition("; ")
+    return Template(_read_resource("page.html")).substitute(
+        title=escape(f"{titles[0]} and {titles[1]}"),
+        headline=escape(_to_sentence(head)),
+        lead=escape(_to_sentence(rest)),
+        chips=_render_chips(explanation),
+        query=escape(titles[0]),
+        support=escape(titles[1]),
+        unit=" in centimetres" if _is_metric(explanation) else ", in percent of the body height",
+        joints=_render_joints(explanation),
+        parts=_render_parts(explanation),
+        notes=escape(_write_notes(explanation)),
+        style=_read_resource("page.css"),
+        script=script,
+        script_hash=hash_script(script),
+        # "<" could end the script element early
+        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+    )
+
+
+def _read_resource(name: str) -> str:
+    return resources.files("jeanie.recogniser.explain").joinpath(name).read_text(encoding="utf-8")
+
+
+def _to_sentence(text: str) -> str:
+    return text and f"{text[:1].upper()}{text[1:]}."
+
+
+def _choose_titles(explanation: Mapping[str, Any]) -> tuple[str, str]:
+    one, other = (explanation[side]["name"] for side in ("query", "support"))
+    example = explanation["label"] or explanation["support"]["label"]
+    return one or "This movement", other or (f"Example of {example}" if example else "The example")
+
+
+def _time_facts(side: Mapping[str, Any]) -> dict[str, Any]:
+    return {"frames": side["frames"], "rate": side["rate"]}
+
+
+def _build_scene(
+    explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies], titles: Sequence[str]
+) -> dict[str, Any]:
+    """Return what the script draws: poses of both, the smoothed path, and the space that they take."""
+    seen = [_apply_height(side) for side in bodies]
+    seconds = [
+        side["frames"] / (side["rate"] or 30) for side in (explanation["query"], explanation["support"])
+    ]
+    path = _smooth_path(explanation)
+    worst = min((one["worst"] for one in explanation["joints"][:1]), default=0.0)
+    persons = bodies[0].joints.shape[1]
+    return {
+        "query": _encode_poses(seen[0], bodies[0]),
+        "support": _encode_poses(seen[1], bodies[1]),
+        "bones": [list(bone) for bone in BODY.bones],
+        "names": [name.replace("_", " ") for name in BODY.joints[:_PATH]],
+        "head": BODY.index("head"),
+        "neck": BODY.index("neck"),
+        "scale": _SCALE,
+        "height": HEIGHT,
+        "reach": max(0.55, *(float(one[..., 1].amax()) + 0.12 for one in seen)),
+        "floor": max(0.5, *(-float(one[..., 1].amin()) + 0.14 for one in seen)),
+        "spread": _SPACING * (persons - 1),
+        "path": path,
+        "titles": list(titles),
+        "seconds": round(max(seconds), 3),
+        "worst": _position_on_path(path, worst),
+    }
+
+
+def _apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
+    """Return bodies that move up and down as recorded; only the height of the centre's path is shown."""
+    way = side.joints[:, :, _PATH:] * side.joints.new_tensor([0.0, 1.0, 0.0])
+    there = side.present[:, :_PATH, None]
+    return torch.where(there, side.joints[:, :, :_PATH] + way, 0.0)
+
+
+def _encode_poses(seen: Float[Tensor, "frame person 15 3"], side: Bodies) -> dict[str, Any]:
+    """Return at most 300 moments: their frames, and the joints in thousandths, None for a joint that was never seen."""
+    count = min(len(seen), _POSES)
+    kept = torch.linspace(0, len(seen) - 1, count).round().long()
+    whole = (seen[kept] * _SCALE).round().long().tolist()
+    there = side.present[:, :_PATH].tolist()
+    poses = [
+        [
+            [point if ok else None for point, ok in zip(body, seen_, strict=True)]
+            for body, seen_ in zip(moment, there, strict=True)
+        ]
+        for moment in whole
+    ]
+    return {"frames": side.frames[kept].tolist(), "poses": poses}
+
+
+def _smooth_path(explanation: Mapping[str, Any]) -> list[list[float]]:
+    """Return the path from the first frames to the last, each point averaged with its neighbours."""
+    ends = [explanation[side]["frames"] - 1.0 for side in ("query", "support")]
+    steps = [[step["query"], step["support"]] for step in explanation["steps"]]
+    points = torch.tensor([[0.0, 0.0], *steps, ends], dtype=torch.float64)
+    half = _SMOOTH // 2
+    padded = torch.cat([points[:1].expand(half, 2), points, points[-1:].expand(half, 2)])
+    means = padded.unfold(0, _SMOOTH, 1).mean(-1)
+    means[0], means[-1] = points[0], points[-1]
+    return [[round(value, 2) for value in point] for point in means.tolist()]
+
+
+def _position_on_path(path: Sequence[Sequence[float]], frame: float) -> float:
+    """Return how far along the path a frame of the query lies, from 0 to 1."""
+    nearest = min(range(len(path)), key=lambda index: abs(path[index][0] - frame))
+    return round(nearest / max(1, len(path) - 1), 4)
+
+
+def _render_chips(explanation: Mapping[str, Any]) -> str:
+    turn, tempo = explanation["turn"], explanation["tempo"]
+    chips = [("distance", f"{explanation['distance']:.3g}"), ("tempo", f"{tempo:.2f} times as long")]
+    if turn is not None:
+        side = "" if abs(turn) < 1 else " to the person's left" if turn > 0 else " to the person's right"
+        chips.append(("camera", f"{abs(turn):.0f} degrees{side}"))
+    if max(explanation[side]["persons"] for side in ("query", "support")) > 1:
+        met = ", ".join(f"{q + 1} with {s + 1}" for q, s in explanation["persons"])
+        chips.append(("persons", met))
+    chips.append(("joints that differ most", f"{explanation['difference']:.1f} % of the height"))
+    return "".join(f"<li><span>{escape(name)}</span> <b>{escape(value)}</b></li>" for name, value in chips)
+
+
+def _is_metric(explanation: Mapping[str, Any]) -> bool:
+    return all(one["centimetres"] is not None for one in explanation["joints"])
+
+
+def _render_joints(explanation: Mapping[str, Any]) -> str:
+    """Return one bar per joint, longest first."""
+    key, unit = ("centimetres", "cm") if _is_metric(explanation) else ("percent", "%")
+    joints = explanation["joints"]
+    most = max((one[key] for one in joints), default=0.0)
+    persons = explanation["persons"]
+    rows = []
+    for one in joints:
+        name = "whole body" if one["joint"] == "path" else one["joint"].replace("_", " ")
+        said = one["words"].removeprefix(name).strip()
+        name = f"{name} ({persons[one['person']][0] + 1})" if len(persons) > 1 else name
+        width = 100 * one[key] / max(most, 1e-9)
+        rows.append(
+            f'<div class="joint" tabindex="0" data-joint="{BODY.index(one["joint"])}" '
+            f'data-person="{one["person"]}"><span>{escape(name)}</span>'
+            f'<span class="bar"><i style="width:{width:.1f}%"></i></span>'
+            f'<span class="much">{one[key]:.1f} {unit}</span>'
+            + (f'<span class="said">{escape(said)}</span>' if said and one["percent"] >= 2.5 else "")
+            + "</div>"
+        )
+    return "".join(rows)
+
+
+def _render_parts(explanation: Mapping[str, Any]) -> str:
+    rows = [
+        ("whole", explanation["tempo"]),
+        *((part["name"], part["tempo"]) for part in explanation["parts"]),
+    ]
+    return "".join(
+        f"<tr><th>{escape(name)}</th><td>{_describe_tempo(tempo)}</td></tr>" for name, tempo in rows
+    )
+
+
+def _describe_tempo(tempo: float) -> str:
+    if 0.95 < tempo < 1.05:
+        return "same speed"
+    if tempo <= 0:
+        return "skipped"
+    return f"{tempo:.2f} times slower" if tempo > 1 else f"{1 / tempo:.2f} times faster"
+
+
+def _write_notes(explanation: Mapping[str, Any]) -> str:
+    timed = "" if explanation["timed"] else " The frame rate is unknown, so the tempo counts frames."
+    mirror = (
+        " This movement is shown as a mirror image: left and right are those of the example."
+        * explanation["reflected"]
+    )
+    return (
+        "Bodies are centred between shoulders and hips, scaled to one size and turned to face the camera. "
+        f"Percentages refer to the body height.{timed}{mirror}"
+    )

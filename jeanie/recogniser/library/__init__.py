@@ -1,0 +1,1 @@
+"""The library of enrolled examples in SQLite or PostgreSQL."""

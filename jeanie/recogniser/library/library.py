@@ -1,0 +1,338 @@
+"""The library of enrolled actions: examples in a database that many programs can use at the same time.
+
+A library is an SQLite file by default, or a PostgreSQL database given by its URL. When a call returns, its changes are
+on the disk and survive a crash of the program, the system or the power supply.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, delete, func, select, update
+
+from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.recogniser.library.codec import MAX_TEXT, Record, decode, encode, to_json
+from jeanie.recogniser.library.database import database_errors, open_engine, parse_database_url, transaction
+from jeanie.recogniser.library.export import read_export, write_export
+from jeanie.recogniser.library.rows import (
+    SELECT_EXAMPLES,
+    batch_by_size,
+    delete_action_if_empty,
+    insert_example,
+    merge_actions,
+    normalise_name,
+    write_setting,
+)
+from jeanie.recogniser.library.schema import actions, examples, revision, settings
+from jeanie.skeleton import Motion
+
+__all__ = ["AddResult", "Example", "ImportResult", "Library"]
+
+_PAGE = 256  # ids per query
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """An enrolled example: its id, the label of its action, and the recording."""
+
+    id: int
+    label: str
+    motion: Motion
+
+
+@dataclass(frozen=True)
+class AddResult:
+    """Ids of added motions in their order, and which of them are new."""
+
+    ids: tuple[int, ...]
+    new: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """Number of imported examples that are new, and of those that the library already had."""
+
+    new: int
+    already: int
+
+
+class Library:
+    """Actions and their examples in the file or database ``place``, which is created if it does not exist.
+
+    Threads and processes may read and write at the same time. A writer waits for other writers; after a minute it
+    raises DataError. Keep the file on a local disk; to share a library between machines, use PostgreSQL. An action
+    holds the same recording (joints, layout and tags) only once. A forked process must open the library again.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        url = parse_database_url(place)
+        self.place = str(place) if url.drivername == "sqlite" else url.render_as_string(hide_password=True)
+        self._is_open = True
+        self._engine = open_engine(url)
+
+    def __enter__(self) -> "Library":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Library({self.place!r})"
+
+    def close(self) -> None:
+        """Close all connections. Every change is already saved."""
+        self._is_open = False
+        self._engine.dispose()
+
+    # ------------------------------------------------------------------------------------------- writing
+
+    def add(self, label: str, motion: Motion) -> int:
+        """Enrol an example and return its id. A recording that the action already has keeps its id."""
+        return self.add_many([(label, motion)]).ids[0]
+
+    def add_many(self, labelled: Iterable[tuple[str, Motion]]) -> AddResult:
+        """Enrol (label, motion) pairs, all or none of them."""
+        records = [(normalise_name(label), encode(motion)) for label, motion in labelled]
+        with self._writing() as connection:
+            added = [insert_example(connection, label, record) for label, record in records]
+        return AddResult(tuple(example for example, _ in added), tuple(new for _, new in added))
+
+    def remove(self, label: str) -> int:
+        """Delete an action; return how many examples it had."""
+        with self._writing() as connection:
+            action = self._find_action(connection, label)
+            removed = connection.execute(delete(examples).where(examples.c.action_id == action)).rowcount
+            connection.execute(delete(actions).where(actions.c.id == action))
+        return removed
+
+    def remove_example(self, example: int) -> None:
+        """Delete one example. An action is deleted with its last example."""
+        with self._writing() as connection:
+            action = connection.scalar(select(examples.c.action_id).where(examples.c.id == example))
+            if action is None:
+                raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
+            connection.execute(delete(examples).where(examples.c.id == example))
+            delete_action_if_empty(connection, action)
+
+    def rename(self, old: str, new: str, *, merge: bool = False) -> None:
+        """Rename an action. ``merge`` allows a label that exists: that action takes the examples over."""
+        new = normalise_name(new)
+        with self._writing() as connection:
+            action = self._find_action(connection, old)
+            other = connection.scalar(select(actions.c.id).where(actions.c.label == new))
+            if other is None:
+                connection.execute(update(actions).where(actions.c.id == action).values(label=new))
+            elif other != action:
+                if not merge:
+                    raise ConfigError(
+                        f"{self.place}: an action {new!r} exists already; merge=True adds {old!r} to it"
+                    )
+                merge_actions(connection, action, other)
+
+    def set(self, key: str, value: Any) -> None:
+        """Store a setting: any value that JSON can represent."""
+        key = normalise_name(key, "a setting's key")
+        try:
+            text = to_json(value, MAX_TEXT)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"setting {key!r}: its value needs a JSON form: {error}") from None
+        with self._writing() as connection:
+            write_setting(connection, key, text)
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    @property
+    def revision(self) -> int:
+        """A counter of all writes by any program. Equal revisions have equal contents."""
+        with self._reading() as connection:
+            return int(connection.execute(select(revision.c.number)).scalar_one())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of all actions, sorted."""
+        return tuple(self.actions())
+
+    def actions(self) -> dict[str, int]:
+        """Return the number of examples per action, sorted by label."""
+        query = select(actions.c.label, func.count()).join(examples).group_by(actions.c.label)
+        with self._reading() as connection:
+            counts = [row._tuple() for row in connection.execute(query)]
+        return dict(sorted((self._check_label(label), count) for label, count in counts))
+
+    def index(self) -> dict[int, str]:
+        """Return the label of every example by id, oldest first, without reading the motions.
+
+        With ``revision`` and ``examples(after=...)`` a reader can keep a copy up to date: ids are never reused, and
+        new ids are always larger.
+        """
+        query = select(examples.c.id, actions.c.label).join(actions).order_by(examples.c.id)
+        with self._reading() as connection:
+            rows = [row._tuple() for row in connection.execute(query)]
+        return {example: self._check_label(label) for example, label in rows}
+
+    def examples(self, label: str | None = None, after: int = 0) -> Iterator[Example]:
+        """Yield the examples with ids above ``after``, oldest first, of one action or of all.
+
+        Few examples are in memory at a time. A damaged example raises DataError; ``examples(after=its id)`` continues
+        behind it.
+        """
+        if label is not None:
+            label = normalise_name(label)
+            with self._reading() as connection:
+                self._find_action(connection, label)
+        return (self._decode(row) for row in self._read_rows(label, after))
+
+    def example(self, example: int) -> Example:
+        """Return one example by its id."""
+        with self._reading() as connection:
+            row = connection.execute(SELECT_EXAMPLES.where(examples.c.id == example)).one_or_none()
+        if row is None:
+            raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
+        return self._decode(row)
+
+    def find_damaged(self) -> dict[int, str]:
+        """Read the whole library; return an error message per damaged example, by id."""
+        errors: dict[int, str] = {}
+        for row in self._read_rows(None, 0):
+            try:
+                self._decode(row)
+            except DataError as error:
+                errors[row.id] = str(error)
+        return errors
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a setting, or ``default`` if it is not set."""
+        key = normalise_name(key, "a setting's key")
+        with self._reading() as connection:
+            text = connection.scalar(select(settings.c.value).where(settings.c.key == key))
+        return default if text is None else self._parse_setting(key, text)
+
+    # ------------------------------------------------------------------------------------- export, import
+
+    def export(self, path: str | Path) -> int:
+        """Write the whole library to one file, replacing an old one; return the number of examples.
+
+        Libraries with the same examples and settings give the same bytes.
+        """
+        with self._reading(snapshot=True) as connection:
+            query = select(actions.c.label, examples.c.checksum, examples.c.id).join(examples)
+            order = sorted(row._tuple() for row in connection.execute(query))
+            rows = (
+                connection.execute(SELECT_EXAMPLES.where(examples.c.id == key)).one() for *_, key in order
+            )
+            values = {
+                key: self._parse_setting(key, text) for key, text in connection.execute(select(settings))
+            }
+            verified = ((self._decode(row).label, Record(*row[2:])) for row in rows)
+            return write_export(Path(path), verified, values)
+
+    def import_from(self, path: str | Path) -> ImportResult:
+        """Add the examples of an export, and those settings whose keys this library does not have.
+
+        A damaged file changes nothing.
+        """
+        counts = {True: 0, False: 0}
+        with read_export(Path(path)) as export, self._writing() as connection:
+            for number, (label, record) in enumerate(export.examples(), start=1):
+                source = f"{path}: example {number}"
+                motion = decode(record, source)
+                with _file_errors(source):
+                    _, new = insert_example(connection, normalise_name(label), encode(motion))
+                counts[new] += 1
+            existing = set(connection.scalars(select(settings.c.key)))
+            with _file_errors(f"{path}: its settings"):
+                for key, value in export.settings.items():
+                    name, text = normalise_name(key, "a setting's key"), to_json(value, MAX_TEXT)
+                    if name not in existing:
+                        write_setting(connection, name, text)
+        return ImportResult(new=counts[True], already=counts[False])
+
+    # -------------------------------------------------------------------------------------------- internals
+
+    @contextmanager
+    def _reading(self, *, snapshot: bool = False) -> Iterator[Connection]:
+        """Open a transaction that reads. With ``snapshot``, all queries see the library as it was at the start."""
+        self._check_open()
+        engine = self._engine
+        if snapshot and engine.dialect.name == "postgresql":  # SQLite transactions always are snapshots
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        with database_errors(self.place), transaction(engine, write=False) as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Open a transaction that writes. It updates the revision first, which makes other writers wait."""
+        self._check_open()
+        with database_errors(self.place), transaction(self._engine, write=True) as connection:
+            connection.execute(update(revision).values(number=revision.c.number + 1))
+            yield connection
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ConfigError(f"{self.place}: this library was closed; open it again: Library(...)")
+
+    def _read_rows(self, label: str | None, after: int) -> Iterator[Row[Any]]:
+        """Yield the rows of examples from batches of limited size. No transaction is open between two batches."""
+        size = func.coalesce(func.length(examples.c.joints), 0)  # NULL only in a damaged file
+        sizes: Select[Any] = select(examples.c.id, size).order_by(examples.c.id)
+        if label is not None:
+            sizes = sizes.join(actions).where(actions.c.label == label)
+        while True:
+            with self._reading() as connection:
+                page = connection.execute(sizes.where(examples.c.id > after).limit(_PAGE)).all()
+            for batch in batch_by_size(row._tuple() for row in page):
+                with self._reading() as connection:
+                    query = SELECT_EXAMPLES.where(examples.c.id.in_(batch)).order_by(examples.c.id)
+                    rows = connection.execute(query).all()
+                yield from rows
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    def _decode(self, row: Row[Any]) -> Example:
+        """Return the example of a row of ``SELECT_EXAMPLES`` after verifying its checksum."""
+        try:
+            motion = decode(Record(*tuple(row)[2:]), f"{self.place}: example {row.id} of {row.label!r}")
+        except DataError as error:
+            raise DataError(f"{error}; remove_example({row.id}) and enrol it again") from None
+        return Example(row.id, self._check_label(row.label), motion)
+
+    def _check_label(self, label: Any) -> str:
+        if not isinstance(label, str):
+            raise DataError(
+                f"{self.place}: the database is damaged: a label is {label!r}; restore it from an export"
+            )
+        return label
+
+    def _find_action(self, connection: Connection, label: str) -> int:
+        """Return the id of an action; raise ConfigError with similar labels if it does not exist."""
+        action = connection.scalar(select(actions.c.id).where(actions.c.label == normalise_name(label)))
+        if action is not None:
+            return int(action)
+        similar = difflib.get_close_matches(
+            label, connection.scalars(select(actions.c.label)).all(), cutoff=0
+        )
+        others = f"nearest are {', '.join(map(repr, similar))}" if similar else "it has no actions yet"
+        raise ConfigError(f"{self.place}: no action {label!r}; {others}")
+
+    def _parse_setting(self, key: str, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            raise DataError(f"{self.place}: setting {key!r} is damaged; set it again") from None
+
+
+@contextmanager
+def _file_errors(source: str) -> Iterator[None]:
+    """Raise DataError for invalid values of a file."""
+    try:
+        yield
+    except (JeanieError, ValueError) as error:
+        raise DataError(f"{source}: {error}") from None

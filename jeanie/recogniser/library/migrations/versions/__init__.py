@@ -1,0 +1,1 @@
+"""One module per migration; each names the migration before it."""

@@ -1,0 +1,70 @@
+"""Tables of a library: actions, examples, settings, and a counter of all writes.
+
+``migrations`` creates these tables and upgrades older libraries.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+)
+
+__all__ = ["MAX_NAME", "VERSION_TABLE", "actions", "examples", "metadata", "revision", "settings"]
+
+MAX_NAME = 200  # characters of a label, and of the key of a setting
+VERSION_TABLE = "jeanie_library_version"
+
+metadata = MetaData()
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite autoincrements INTEGER columns only
+
+actions = Table(
+    "actions",
+    metadata,
+    Column("id", _NUMBER, primary_key=True),
+    Column("label", String(MAX_NAME), nullable=False),
+    Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    UniqueConstraint("label", name="one_action_a_label"),
+    sqlite_autoincrement=True,
+)
+
+# ids are never reused (autoincrement), so a reader that knows all ids up to n asks for those above n
+examples = Table(
+    "examples",
+    metadata,
+    Column("id", _NUMBER, primary_key=True),
+    Column(
+        "action_id",
+        _NUMBER,
+        ForeignKey("actions.id", name="example_of_action", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("checksum", String(64), nullable=False),
+    Column("layout", Text(), nullable=False),
+    Column("tags", Text(), nullable=False),
+    Column("frames", Integer(), nullable=False),
+    Column("persons", Integer(), nullable=False),
+    Column("joints", LargeBinary(), nullable=False),
+    Column("valid", LargeBinary(), nullable=False),
+    Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    UniqueConstraint("action_id", "checksum", name="an_example_once"),
+    sqlite_autoincrement=True,
+)
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("key", String(MAX_NAME), primary_key=True),
+    Column("value", Text(), nullable=False),
+)
+
+# one row, which every writer updates first, so ids grow in the order of the commits
+revision = Table("revision", metadata, Column("number", BigInteger(), nullable=False))

@@ -1,1 +1,0 @@
-"""Migrations of a library's tables, run by alembic when a library is opened."""

@@ -1,1 +1,0 @@
-"""One module a migration, each names the one before it."""

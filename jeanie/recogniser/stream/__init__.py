@@ -1,0 +1,1 @@
+"""Recognition in live streams of frames."""

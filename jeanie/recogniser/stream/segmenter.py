@@ -1,0 +1,314 @@
+"""Split a stream into movements and recognise each of them."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor
+
+from jeanie.config import Config
+from jeanie.errors import DataError
+from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.recogniser.stream.subsequence import Templates, match_templates
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["Event", "MotionRecogniser", "Segmenter", "StreamConfig"]
+
+_TEMPLATES = 3  # examples an action that are laid on a movement, the newest
+_CUTS = 3  # places in a movement that are recognised, beside the whole
+_ALIKE = 0.8  # share of both that makes two candidates one
+_WHOLE = 0.7  # log odds by which a part must be better than the whole movement
+_CERTAIN = 1e-6  # doubt that counts as none
+_BEYOND = 1.5  # times as long as the longest example is more than one action
+
+
+class StreamConfig(Config):
+    """When a movement starts and ends. Speeds are in body units per second (about 1.3 units per body height)."""
+
+    start_speed: float = Field(default=0.25, gt=0, description="speed that starts a movement")
+    stop_speed: float = Field(default=0.15, gt=0, description="speed below which a movement may end")
+    quiet: float = Field(default=0.4, gt=0, description="seconds below stop_speed that end a movement")
+    margin: float = Field(default=0.2, ge=0, description="seconds kept before and after a movement")
+    shortest: float = Field(default=0.4, gt=0, description="minimum duration of a movement in seconds")
+    longest: float = Field(default=20.0, gt=0, le=600, description="seconds of past frames in memory")
+
+
+@dataclass(frozen=True)
+class Event:
+    """A movement, frames ``start`` to ``end`` (exclusive), and its action, None if no action matches.
+
+    ``person`` is the index of the person if persons are followed separately.
+    """
+
+    start: int
+    end: int
+    rate: float
+    label: str | None
+    confidence: float
+    distance: float
+    person: int | None = None
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Start and end in seconds since the first frame."""
+        return self.start / self.rate, self.end / self.rate
+
+
+@runtime_checkable
+class Answer(Protocol):
+    """Answer of a recogniser for one motion."""
+
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def distance(self) -> float: ...
+
+
+@runtime_checkable
+class EnrolledExample(Protocol):
+    """An example of a library."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def motion(self) -> Motion: ...
+
+
+@runtime_checkable
+class ExampleLibrary(Protocol):
+    """A library: its examples, and a number that changes when they do."""
+
+    @property
+    def revision(self) -> int: ...
+    def examples(self) -> Iterator[EnrolledExample]: ...
+
+
+@runtime_checkable
+class MotionRecogniser(Protocol):
+    """Interface of a recogniser for streams."""
+
+    @property
+    def library(self) -> ExampleLibrary: ...
+    @property
+    def actions(self) -> Mapping[str, int]: ...
+    def recognise(self, motion: Motion) -> Answer: ...
+
+
+class MotionBuffer:
+    """The last ``keep`` to twice ``keep`` rows of a stream, indexed from the start of the stream."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep, self._rows = keep, torch.zeros(0)
+        self.end = 0
+
+    def add(self, rows: Tensor) -> None:
+        """Append rows and drop the oldest ones."""
+        self._rows = torch.cat([self._rows, rows]) if self.end else rows.clone()
+        self.end += len(rows)
+        if len(self._rows) > 2 * self._keep:
+            self._rows = self._rows[-self._keep :].clone()
+
+    def read(self, start: int, end: int) -> Tensor:
+        """Return the rows from ``start`` to ``end`` (exclusive) that are still stored."""
+        first = self.end - len(self._rows)
+        return self._rows[max(0, start - first) : max(0, end - first)]
+
+
+class Segmenter:
+    """Convert frames of one subject to events.
+
+    A movement starts when the speed exceeds ``start_speed`` and ends when it stays below ``stop_speed``. Then the
+    whole movement and its best template matches are recognised. The most confident answer wins, and the parts
+    before and after it are searched again. A movement that lasts longer than a single action is cut at template
+    matches before it ends.
+    """
+
+    def __init__(
+        self,
+        recogniser: MotionRecogniser,
+        layout: Layout,
+        persons: int,
+        rate: float,
+        config: StreamConfig,
+        person: int | None,
+    ) -> None:
+        self._recogniser, self._layout, self._rate, self._config = recogniser, layout, rate, config
+        self._person = person
+        self._sampler = PoseSampler(layout, persons, rate)
+        kept = self._count_ticks(config.longest + config.margin + config.quiet) + 2 * self._sampler.lag
+        self._poses = MotionBuffer(kept)
+        self._joints, self._valid = (
+            MotionBuffer(kept * self._sampler.frames),
+            MotionBuffer(kept * self._sampler.frames),
+        )
+        self._templates = Templates.from_motions((), self._sampler.rate, rate)
+        self._revision: int | None = None
+        self._tick = 0
+        self._rise: int | None = None  # since when speed is above stop_speed
+        self._begin: int | None = None  # of the movement that goes on
+        self._active = 0  # last tick above stop_speed
+        self._decided = 0  # ticks before this one belong to earlier events
+        self.work = 0  # poses aligned with templates plus motions recognised
+
+    def push(
+        self, joints: Float[Tensor, "frame person joint 3"], valid: Bool[Tensor, "frame person joint"]
+    ) -> list[Event]:
+        """Add frames and return the events that end in them."""
+        self._joints.add(joints)
+        self._valid.add(valid)
+        ticks = self._sampler.push(joints, valid)
+        who = ticks.speeds.argmax(1)  # of several, the pose of the liveliest
+        self._poses.add(ticks.poses[torch.arange(len(ticks)), who])
+        events: list[Event] = []
+        for speed in ticks.speeds.amax(1).tolist():
+            events += self._update_state(speed)
+            self._tick += 1
+        return events
+
+    def finish(self) -> list[Event]:
+        """Return the events of a movement that is unfinished at the end of the stream."""
+        return [] if self._begin is None else self._end_movement(self._tick)
+
+    def _count_ticks(self, seconds: float) -> int:
+        return max(1, round(seconds * self._sampler.rate))
+
+    def _update_state(self, speed: float) -> list[Event]:
+        """Process the speed of one tick: start, continue, cut or end a movement."""
+        now, config = self._tick, self._config
+        if speed >= config.stop_speed:
+            self._active = now
+            self._rise = now if self._rise is None else self._rise
+        elif self._begin is None:
+            self._rise = None
+        if self._begin is None:
+            if speed >= config.start_speed and self._rise is not None:
+                self._begin = self._rise
+            return []
+        if now - self._active >= self._count_ticks(config.quiet):
+            return self._end_movement(self._active - self._sampler.lag + 1)
+        if now + 1 - self._begin >= self._compute_limit():
+            return self._cut_movement(now + 1)
+        return []
+
+    def _compute_limit(self) -> int:
+        """Return the number of ticks that is too long for one action."""
+        longest = max(round(_BEYOND * self._templates.longest), self._count_ticks(3.0))
+        return min(longest, self._count_ticks(self._config.longest))
+
+    def _end_movement(self, end: int) -> list[Event]:
+        """End the current movement and return its events."""
+        assert self._begin is not None
+        begin, self._begin, self._rise = self._begin, None, None
+        margin = self._count_ticks(self._config.margin) if self._config.margin else 0
+        start, end = max(self._decided, begin - margin), min(self._tick, end + margin)
+        if end - start - 2 * margin < self._count_ticks(self._config.shortest):
+            return []
+        self._decided = end
+        self._refresh_templates()
+        events = self._find_events(start, end)
+        return events or [self._make_event(start, end, None, self._recognise(start, end))]
+
+    def _cut_movement(self, now: int) -> list[Event]:
+        """Cut a long movement at its best match, or drop its first quarter if nothing matches."""
+        assert self._begin is not None
+        self._refresh_templates()
+        if now - self._begin < self._compute_limit():
+            return []
+        ready = now - self._count_ticks(self._config.quiet)
+        found = self._find_best(self._begin, ready, whole=False)
+        if found is None:
+            self._begin += max(1, self._compute_limit() // 4)
+            return []
+        begin, (start, end, answer) = self._begin, found
+        self._begin = self._decided = end
+        return [*self._find_events(begin, start), self._make_event(start, end, answer.label, answer)]
+
+    def _find_events(self, start: int, end: int) -> list[Event]:
+        """Return all actions between two ticks, in order: the best one and those before and after it."""
+        if end - start < self._count_ticks(self._config.shortest):
+            return []
+        found = self._find_best(start, end, whole=end - start <= self._compute_limit())
+        if found is None:
+            return []
+        first, last, answer = found
+        event = self._make_event(first, last, answer.label, answer)
+        return [*self._find_events(start, first), event, *self._find_events(last, end)]
+
+    def _find_best(self, start: int, end: int, *, whole: bool) -> tuple[int, int, Answer] | None:
+        """Return (start, end, answer) of the most confident candidate with a label, or None."""
+        poses = self._poses.read(start, end)
+        self.work += len(poses)
+        candidates = [(start, end)] if whole else []
+        for place in match_templates(poses, self._templates):
+            one = (start + place.start, start + place.end)
+            long = place.end - place.start >= self._count_ticks(self._config.shortest)
+            if long and not any(_is_same_candidate(one, other) for other in candidates):
+                candidates.append(one)
+            if len(candidates) == _CUTS + whole:
+                break
+        answers = [(self._recognise(*one), one) for one in candidates]
+        good = [(answer, one) for answer, one in answers if answer.label is not None]
+        if not good:
+            return None
+        # the whole comes first, and a part must be clearly better
+        best = max(
+            good, key=lambda pair: _compute_log_odds(pair[0]) + _WHOLE * (whole and pair[1] == (start, end))
+        )
+        return *best[1], best[0]
+
+    def _recognise(self, start: int, end: int) -> Answer:
+        self.work += 1
+        frames = self._sampler.frames
+        joints, valid = (past.read(start * frames, end * frames) for past in (self._joints, self._valid))
+        try:
+            return self._recogniser.recognise(Motion(joints, self._layout, valid=valid, rate=self._rate))
+        except DataError:  # too few visible joints
+            return _NoAnswer()
+
+    def _make_event(self, start: int, end: int, label: str | None, answer: Answer) -> Event:
+        frames = self._sampler.frames
+        return Event(
+            start * frames, end * frames, self._rate, label, answer.confidence, answer.distance, self._person
+        )
+
+    def _refresh_templates(self) -> None:
+        """Update the templates if the library has changed."""
+        revision = self._recogniser.library.revision
+        if revision == self._revision:
+            return
+        known: dict[str, list[Motion]] = {label: [] for label in self._recogniser.actions}
+        for example in self._recogniser.library.examples():
+            if example.label in known:
+                known[example.label] = [*known[example.label][1 - _TEMPLATES :], example.motion]
+        pairs = [(label, motion) for label, motions in known.items() for motion in motions]
+        self._templates, self._revision = (
+            Templates.from_motions(pairs, self._sampler.rate, self._rate),
+            revision,
+        )
+
+
+@dataclass(frozen=True)
+class _NoAnswer:
+    """Answer for a motion with too few visible joints."""
+
+    label: str | None = None
+    confidence: float = 0.0
+    distance: float = float("inf")
+
+
+def _compute_log_odds(answer: Answer) -> float:
+    """Return the log odds of the confidence, which separate candidates of almost certain confidence."""
+    sure = min(max(answer.confidence, _CERTAIN), 1 - _CERTAIN)
+    return math.log(sure / (1 - sure))
+
+
+def _is_same_candidate(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    common = min(one[1], other[1]) - max(one[0], other[0])
+    return common >= _ALIKE * (max(one[1], other[1]) - min(one[0], other[0]))

@@ -1,0 +1,1 @@
+"""Episodic training: recipes, the training step, checkpoints, augmentation and run folders."""

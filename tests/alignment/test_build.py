@@ -1,0 +1,38 @@
+"""The build script of the kernel: instruction sets follow the processor, sanitizers are an option."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def configure(folder, *options):
+    """Return the compile commands that CMake would run."""
+    if shutil.which("cmake") is None:
+        pytest.skip("needs cmake")
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *options], check=True, capture_output=True)
+    return [entry["command"] for entry in json.loads((folder / "compile_commands.json").read_text())]
+
+
+def test_arm64_builds_the_narrow_kernel_only(tmp_path):
+    commands = configure(tmp_path, "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64")
+    assert sum("JEANIE_ISA=" in command for command in commands) == 1
+    assert not any(
+        flag in command for command in commands for flag in ("-mavx2", "-mfma", "-mbmi", "haswell")
+    )
+
+
+def test_x86_builds_both_kernels(tmp_path):
+    commands = configure(tmp_path, "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=x86_64")
+    assert sum("JEANIE_ISA=" in command for command in commands) == 2
+    assert sum("-mavx2" in command for command in commands) == 1
+    assert not any("sanitize" in command for command in commands)
+
+
+def test_every_file_of_a_sanitized_build_is_checked(tmp_path):
+    commands = configure(tmp_path, "-DJEANIE_SANITIZE=ON")
+    assert all("-fsanitize=address,undefined" in command for command in commands)

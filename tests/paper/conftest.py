@@ -1,0 +1,28 @@
+"""Databases and processes for tables and searches."""
+
+import multiprocessing
+
+import pytest
+from postgres import schema, server
+
+__all__ = ["processes", "schema", "server", "storage"]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request, tmp_path):
+    """A place where no study is yet, in each kind of database."""
+    return str(tmp_path / "study.db") if request.param == "sqlite" else request.getfixturevalue("schema")
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Starts real processes from one that has imported us already, since torch takes seconds to import."""
+    context = multiprocessing.get_context("forkserver")
+    libraries = [
+        "jeanie.paper.tuning",
+        "jeanie.paper.tables",
+        "optuna",
+        "torch.utils.tensorboard",
+    ]
+    context.set_forkserver_preload(libraries)
+    return context

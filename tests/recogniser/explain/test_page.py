@@ -1,0 +1,113 @@
+"""The page of an explanation: whole in itself, true to its numbers, and safe whatever recordings are called."""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from movements import performed, slower, two
+
+from jeanie.fewshot import FewShotModel
+from jeanie.recogniser.explain.explain import explain
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+EVIL = '</script><img src=x onerror="document.title=1">&amp;'
+
+
+@pytest.fixture(scope="module")
+def model():
+    return FewShotModel.load()
+
+
+def written(found, path):
+    return found.write_html(path).read_text(encoding="utf-8")
+
+
+def data_of(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.fixture(scope="module")
+def pair(model):
+    wave = performed("wave")
+    return explain(
+        model, slower(wave, 1.4).replace(name="query 1"), wave.replace(name="teacher"), label="wave"
+    )
+
+
+def test_the_page_tells_what_the_explanation_tells(pair, tmp_path):
+    text = written(pair, tmp_path / "deep" / "page.html")
+    assert "<h1>Same movement as wave, 1.4x slower.</h1>" in text
+    assert "<title>query 1 and teacher</title>" in text
+    assert text.count('class="joint"') == len(pair.joints)
+    assert "1.40 times as long" in text
+
+
+def test_nothing_is_fetched_from_anywhere(pair, tmp_path):
+    text = written(pair, tmp_path / "page.html")
+    assert "http" not in text.replace("http-equiv", "")
+    assert not re.search(r'(src|href)="(?!data:)', text)
+    assert "default-src 'none'" in text
+    script = re.findall(r"<script>(.*?)</script>", text, re.S)
+    assert len(script) == 1
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in text
+
+
+def test_names_are_text_and_never_markup(model, tmp_path):
+    wave = performed("wave")
+    found = explain(model, wave.replace(name=EVIL), wave.replace(name=EVIL), label=EVIL)
+    text = written(found, tmp_path / "page.html")
+    assert EVIL not in text
+    assert "<img" not in text
+    assert text.count("</script>") == 2
+    assert data_of(text)["scene"]["titles"] == [EVIL, EVIL]
+
+
+def test_both_begin_and_end_together_and_never_go_back(pair, tmp_path):
+    path = data_of(written(pair, tmp_path / "page.html"))["scene"]["path"]
+    assert path[0] == [0, 0]
+    assert path[-1] == [pair.query.frames - 1, pair.support.frames - 1]
+    assert all(a <= c and b <= d for (a, b), (c, d) in itertools.pairwise(path))
+
+
+def test_poses_are_those_of_the_bodies(pair, tmp_path):
+    side = data_of(written(pair, tmp_path / "page.html"))["scene"]["query"]
+    bodies = pair.bodies[0]
+    assert side["frames"][0] == 0
+    assert side["frames"][-1] == pair.query.frames - 1
+    head, way = bodies.joints[0, 0, 0], bodies.joints[0, 0, -1]
+    expected = [float(head[0]), float(head[1] + way[1]), float(head[2])]
+    assert [value / 1000 for value in side["poses"][0][0][0]] == pytest.approx(expected, abs=1e-3)
+
+
+def test_long_recordings_make_no_long_page(model, tmp_path):
+    long = slower(performed("wave"), 40)
+    text = written(explain(model, long, performed("wave")), tmp_path / "page.html")
+    assert len(data_of(text)["scene"]["query"]["frames"]) == 300
+    assert len(text) < 400_000
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
+@pytest.mark.parametrize("persons", [1, 2])
+def test_a_browser_shows_it_without_an_error(model, tmp_path, persons):
+    wave = performed("wave").replace(name=EVIL)
+    motion = wave if persons == 1 else two(wave, performed("squat"))
+    explain(model, motion, motion).write_html(tmp_path / "page.html")
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    page = (tmp_path / "page.html").as_uri() + "#still"
+    shown = subprocess.run([*command, "--dump-dom", page], capture_output=True, text=True, timeout=120)
+    assert re.search(r'<html[^>]* data-ready="1"', shown.stdout), shown.stderr[-2000:]
+    assert re.search(r'<html[^>]* data-errors="0"', shown.stdout)
+    assert "<img" not in shown.stdout
+    assert re.search(r'data-part="query-time">\d+\.\d\d s<', shown.stdout)

@@ -1,0 +1,363 @@
+"""Streams: movements found where they were performed, in whatever portions, at a cost that does not grow."""
+
+import itertools
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from movements import found, joined, moving, performed, two
+
+from jeanie.datasets import open_dataset
+from jeanie.errors import ConfigError, ShapeError
+from jeanie.recogniser.explain.bodies import compute_bodies
+from jeanie.recogniser.recogniser import Recogniser
+from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.recogniser.stream.segmenter import MotionBuffer
+from jeanie.recogniser.stream.stream import Stream, StreamConfig
+from jeanie.recogniser.stream.subsequence import Templates, match_templates
+from jeanie.skeleton import LAYOUTS
+
+DATA = os.environ.get("JEANIE_DATA")
+recordings = pytest.mark.skipif(DATA is None, reason="the recordings are not here: set JEANIE_DATA")
+ACTIONS = ("wave", "squat", "kick_forward", "clap")
+NTU = LAYOUTS["ntu25"]
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """A recogniser that has seen one performer do each action twice."""
+    with Recogniser.load() as recogniser:
+        for action in ACTIONS:
+            recogniser.enrol(action, [performed(action, 0, take=take, noise=1.0) for take in (0, 1)])
+        yield recogniser
+
+
+@pytest.fixture(scope="module")
+def show():
+    """Another performer: joints, and what is performed when."""
+    return joined([performed(action, 2, noise=1.0) for action in (*ACTIONS, "squat", "wave")], pause=1.2)
+
+
+def events_of(recogniser, joints, step=None, **options):
+    stream = Stream(recogniser, options.pop("layout", NTU), rate=options.pop("rate", 30), **options)
+    step = step or len(joints)
+    events = [event for at in range(0, len(joints), step) for event in stream.push(joints[at : at + step])]
+    return events + stream.finish()
+
+
+def test_movements_are_found_where_they_were_performed(taught, show):
+    joints, truth = show
+    events = events_of(taught, joints)
+    recall, precision, right = found(events, truth)
+    assert recall >= 0.8
+    assert precision >= 0.8
+    named = [event for event in events if event.label is not None]
+    assert len(named) >= 3
+    assert found(named, truth)[2] >= 0.9
+    assert right > 0.5
+    assert all(event.seconds == (event.start / 30, event.end / 30) for event in events)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(events))
+
+
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_portions_do_not_matter(taught, show, step):
+    joints, _ = show
+    joints = joints[:400]
+    whole, parts = events_of(taught, joints), events_of(taught, joints, step)
+    assert [(event.start, event.end, event.label) for event in parts] == [
+        (event.start, event.end, event.label) for event in whole
+    ]
+    assert [event.confidence for event in parts] == pytest.approx(
+        [event.confidence for event in whole], abs=1e-3
+    )
+    assert whole
+
+
+def test_an_event_comes_soon_after_its_end(taught, show):
+    joints, truth = show
+    stream = Stream(taught, NTU, rate=30)
+    for frame in range(len(joints)):
+        events = stream.push(joints[frame : frame + 1])
+        if events:
+            break
+    assert frame < truth[0][1] + 45
+    assert events[0].end <= frame + 1
+
+
+def test_who_rests_makes_no_event(taught):
+    """A minute of standing, seen by a sensor that shakes."""
+    pose = performed("wave").joints[:1]
+    shaking = pose + 0.01 * torch.randn(1800, 1, 25, 3, generator=torch.Generator().manual_seed(0))
+    assert events_of(taught, shaking) == []
+
+
+def test_a_movement_that_never_pauses_is_cut_by_its_examples(taught):
+    """Kicks without rest, over and over: the leg never stops, and still each is one event."""
+    kick = moving(performed("kick_forward", 1))
+    joints, truth = joined([kick] * 7, pause=0.0, blend=0.1)
+    speeds = PoseSampler(NTU, 1, 30).push(joints, torch.ones(joints.shape[:3], dtype=torch.bool)).speeds
+    slow = (speeds[8:, 0] < StreamConfig().stop_speed).tolist()
+    assert "1" * round(15 * StreamConfig().quiet) not in "".join(str(int(one)) for one in slow)
+    stream = Stream(taught, NTU, rate=30, config=StreamConfig(longest=5.0))
+    early = stream.push(joints)
+    assert len(early) >= 4  # while the movement goes on
+    recall, precision, right = found(early + stream.finish(), truth)
+    assert recall >= 0.8
+    assert precision >= 0.8
+    assert right == 1
+
+
+def test_work_and_memory_do_not_grow_with_the_stream(taught, show):
+    """Seven times the same show: every round costs as much as any other, and no more is kept."""
+    joints, _ = show
+    joints = joints[: len(joints) // 2 * 2 : 2]
+    stream = Stream(taught, NTU, rate=15, config=StreamConfig(longest=6.0))
+    work, kept = [], []
+    for _ in range(7):
+        before = stream.work
+        stream.push(joints)
+        work.append(stream.work - before)
+        track = stream._segmenters[0]
+        kept.append(sum(past._rows.numel() for past in (track._poses, track._joints, track._valid)))
+    assert min(work) > 0
+    assert max(work[1:]) <= 1.3 * min(work[1:])
+    frames = 15 * (6 + 1) * 2 * (25 * 4 + 45)
+    assert max(kept) <= 1.5 * frames
+    assert stream.frames == 7 * len(joints)
+
+
+def test_endless_movement_costs_no_more_the_longer_it_lasts(taught):
+    """Nothing in it is enrolled and it never pauses."""
+    jog = performed("jog", 1)
+    ahead = jog.joints - jog.joints.mean((1, 2), keepdim=True)
+    stream = Stream(taught, NTU, rate=30)
+    work = []
+    for _ in range(10):
+        before = stream.work
+        stream.push(torch.cat([ahead] * 2))
+        work.append(stream.work - before)
+    assert 0 < max(work[3:]) <= 1.5 * (sum(work[3:]) / len(work[3:])) + 60
+    assert sum(work[6:]) <= 1.3 * sum(work[2:6])
+
+
+def test_an_action_that_is_enrolled_meanwhile_is_known(show):
+    joints, truth = show
+    with Recogniser.load() as recogniser:
+        recogniser.enrol("clap", performed("clap", 0))
+        stream = Stream(recogniser, NTU, rate=30)
+        first = stream.push(joints[: truth[0][1] + 30])
+        assert all(event.label in (None, "clap") for event in first)
+        recogniser.enrol("squat", [performed("squat", 2, take=1), performed("squat", 0)])
+        later = stream.push(joints[truth[0][1] + 30 : truth[1][1] + 30])
+        assert [event.label for event in later] == ["squat"]
+
+
+def test_persons_are_followed_each_alone_or_together(taught):
+    one, _ = joined(
+        [performed("wave", 1)[:20], performed("kick_forward", 1), performed("wave", 1)[:20]], pause=1.0
+    )
+    other = one[:1].expand(len(one), 1, 25, 3) + torch.tensor([1.5, 0.0, 0.0])
+    both = torch.cat([other, one], 1)
+    alone = events_of(taught, both, persons="each")
+    assert {event.person for event in alone} == {1}
+    assert "kick_forward" in {event.label for event in alone}
+    assert {event.person for event in events_of(taught, both)} == {None}
+
+
+def test_frames_without_anybody_are_rest(taught):
+    squat = performed("squat", 2)
+    nobody = torch.full((60, 1, 25, 3), torch.nan)
+    rest = squat.joints[:1].expand(20, 1, 25, 3)
+    joints = torch.cat([nobody, rest, squat.joints, rest, nobody, nobody])
+    events = events_of(taught, joints)
+    assert len(events) == 1
+    assert events[0].start >= 60
+    assert events[0].end <= 60 + 40 + len(squat)
+    assert events_of(taught, nobody) == []
+
+
+def test_a_movement_at_the_end_is_told_when_the_stream_ends(taught):
+    squat = performed("squat", 2)
+    stream = Stream(taught, NTU, rate=30)
+    half = stream.push(squat[: 3 * len(squat) // 4])
+    assert half == []
+    assert len(stream.finish()) == 1
+
+
+def test_motions_tell_their_layout_and_rate(taught):
+    squat = performed("squat", 2)
+    stream = taught.stream()
+    events = stream.push(squat) + stream.finish()
+    assert events[0].rate == 30
+
+
+def test_speed_is_that_of_the_body():
+    """Someone is carried at 0.6 metres a second; the body's own size is what speeds are told in."""
+    pose = performed("wave").joints[:1]
+    times = torch.arange(90) / 30
+    carried = pose + times.reshape(-1, 1, 1, 1) * torch.tensor([0.6, 0.0, 0.0])
+    clock = PoseSampler(NTU, 1, 30)
+    ticks = clock.push(carried, torch.ones(90, 1, 25, dtype=torch.bool))
+    size = float(compute_bodies(performed("wave").replace(joints=carried[:90], valid=None)).size[0])
+    assert len(ticks) == 45
+    assert clock.rate == 15
+    torch.testing.assert_close(ticks.speeds[10:, 0], torch.full((35,), 0.6 / size), atol=2e-3, rtol=0)
+
+
+def test_poses_of_ticks_are_normal_bodies():
+    wave = performed("wave")
+    clock = PoseSampler(NTU, 1, 30)
+    ticks = torch.cat(
+        [clock.push(wave.joints[at : at + 5], wave.valid[at : at + 5]).poses for at in range(0, 96, 5)]
+    )
+    normal = compute_bodies(wave).joints[:, :, :15]
+    means = normal[: len(ticks) * 2].unflatten(0, (-1, 2)).mean(1)
+    # facing and size are those of the last two seconds, not of the whole clip
+    assert (ticks - means)[-10:].abs().max() < 0.05
+
+
+def slowly(poses, template):
+    """The best (score, start, end) by plain dynamic programming from every start."""
+    best = (np.inf, 0, 0)
+    n = len(template)
+    cost = ((poses[:, None] - template[None]) ** 2).sum((-1, -2)) / 15
+    for start in range(len(poses)):
+        table = np.full((len(poses), n), np.inf)
+        for t in range(start, len(poses)):
+            for i in range(n):
+                if t == start and i == 0:
+                    before = 0.0
+                else:
+                    before = min(
+                        table[t - 1, i] if t > start else np.inf,
+                        table[t, i - 1] if i else np.inf,
+                        table[t - 1, i - 1] if t > start and i else np.inf,
+                    )
+                table[t, i] = cost[t, i] + before
+            length = t + 1 - start
+            if n <= 2 * length and length <= 2 * n:
+                best = min(best, (table[t, n - 1] / (n + length), start, t + 1))
+    return best
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=15)
+def test_a_place_that_is_in_the_poses_is_found(seed):
+    """A template that was cut out is found where it was, at no cost; and its cost is that of plain alignment."""
+    rng = np.random.default_rng(seed)
+    poses = rng.normal(size=(24, 15, 3))
+    start, length = int(rng.integers(0, 14)), int(rng.integers(4, 10))
+    template = poses[start : start + length]
+    padded = torch.zeros(1, 12, 45, dtype=torch.float64)
+    padded[0, :length] = torch.tensor(template.reshape(length, 45))
+    templates = Templates(("cut",), padded, torch.tensor([length]))
+    (place,) = match_templates(torch.tensor(poses), templates)
+    assert (place.start, place.end) == (start, start + length)
+    assert place.score == pytest.approx(0, abs=1e-9)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=15)
+def test_places_cost_what_plain_alignment_says(seed):
+    """Smooth poses at another tempo. The start follows the cheapest path to each end, so no place is cheaper."""
+    rng = np.random.default_rng(seed)
+    poses = rng.normal(size=(16, 15, 3)).cumsum(0)
+    template = poses[4:12:2] + 0.1 * rng.normal(size=(4, 15, 3))
+    templates = Templates(("it",), torch.tensor(template.reshape(1, 4, 45)), torch.tensor([4]))
+    (place,) = match_templates(torch.tensor(poses), templates)
+    score, _, _ = slowly(poses, template)
+    assert place.score >= score - 1e-9
+    own = slowly(poses[place.start : place.end], template)
+    assert own[0] <= place.score + 1e-9
+    cost = ((poses[place.start : place.end, None] - template[None]) ** 2).sum((-1, -2)) / 15
+    table = np.full((len(cost) + 1, 5), np.inf)
+    table[0, 0] = 0
+    for t in range(len(cost)):
+        for i in range(4):
+            table[t + 1, i + 1] = cost[t, i] + min(table[t, i], table[t, i + 1], table[t + 1, i])
+    assert place.score == pytest.approx(table[-1, -1] / (4 + len(cost)), rel=1e-9)
+
+
+def test_the_past_is_bounded_and_keeps_its_numbers():
+    past = MotionBuffer(10)
+    for start in range(0, 100, 7):
+        past.add(torch.arange(start, start + 7))
+        assert len(past._rows) <= 20 + 7
+    assert past.end == 105
+    assert past.read(96, 105).tolist() == list(range(96, 105))
+    assert past.read(0, 105).tolist()[-10:] == list(range(95, 105))
+    assert past.read(0, 3).tolist() == []
+
+
+@recordings
+def test_real_clips_one_after_another_are_found(record_property):
+    """Clips of MSRAction3D by someone who was not enrolled: with pauses, and cut to the movement without any."""
+    clips = open_dataset("msraction3d")
+    labels, subjects = list(clips.labels), list(clips.subjects)
+    rows = {"pauses": [], "none": []}
+    for trial in (10, 11):
+        chosen = random.Random(trial)
+        actions = chosen.sample(sorted(set(labels)), 5)
+        people = sorted(set(subjects))
+        chosen.shuffle(people)
+        with Recogniser.load() as recogniser:
+            for action in actions:
+                known = [i for i in range(len(clips)) if labels[i] == action and subjects[i] in people[:2]]
+                recogniser.enrol(str(action), [clips[i] for i in known[:3]])
+            shown = [clips[i] for i in range(len(clips)) if labels[i] in actions and subjects[i] == people[2]]
+            chosen.shuffle(shown)
+            shown = shown[:10]
+            for kind, parts, pause in (
+                ("pauses", shown, 1.0),
+                ("none", [moving(clip) for clip in shown], 0.0),
+            ):
+                joints, truth = joined(parts, pause, blend=0.3 if pause else 0.2)
+                events = events_of(recogniser, joints, layout=shown[0].layout, rate=15)
+                named = [event for event in events if event.label is not None]
+                rows[kind].append((*found(events, truth)[:2], *found(named, truth)))
+    means = {kind: np.mean(values, 0).round(2).tolist() for kind, values in rows.items()}
+    record_property("recall, precision; of named ones recall, precision, share of right labels", means)
+    assert means["pauses"][0] >= 0.85
+    assert means["pauses"][1] >= 0.85
+    assert means["pauses"][4] >= 0.9
+    assert means["none"][0] >= 0.3
+    assert means["none"][3] >= 0.75
+    assert means["none"][4] >= 0.8
+
+
+@pytest.mark.errors
+def test_wrong_frames_are_refused(taught):
+    with pytest.raises(ConfigError, match="the layout of the joints is unknown"):
+        Stream(taught).push(np.ones((3, 25, 3)))
+    with pytest.raises(ShapeError, match=r"frames need axes .* got shape \(3, 1, 20, 3\)"):
+        Stream(taught, NTU).push(np.ones((3, 20, 3)))
+    with pytest.raises(ShapeError, match="valid needs one bool per joint"):
+        Stream(taught, NTU).push(np.ones((3, 25, 3)), np.ones((2, 25), np.bool_))
+    with pytest.raises(ConfigError, match="'together' or 'each'"):
+        Stream(taught, NTU, persons="all")
+    with pytest.raises(ConfigError, match="rate is frames per second"):
+        Stream(taught, NTU, rate=0)
+    stream = Stream(taught, NTU)
+    stream.push(np.ones((3, 25, 3)))
+    with pytest.raises(ShapeError, match="frames of 2 persons in a stream of 1"):
+        stream.push(np.ones((3, 2, 25, 3)))
+    with pytest.raises(ConfigError, match="convert and resample it"):
+        stream.push(performed("wave").replace(rate=25))
+    stream.finish()
+    with pytest.raises(ConfigError, match="is finished"):
+        stream.push(np.ones((3, 25, 3)))
+    with pytest.raises(ConfigError, match="quiet"):
+        StreamConfig(quiet=-1)
+
+
+def test_fewer_persons_than_at_first_are_missing_persons(taught):
+    both = two(performed("squat", 2), performed("wave", 2))
+    stream = Stream(taught, NTU, rate=30, persons="each")
+    stream.push(both.joints[:40])
+    stream.push(both.joints[40:, :1])
+    assert {event.person for event in stream.finish()} <= {0, 1}
+    assert stream.frames == len(both)

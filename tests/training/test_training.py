@@ -1,0 +1,418 @@
+"""Training: a step is the gradient it claims to be, a resumed run is the run, and only validation chooses."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_task import dataset, model_config, split
+from torch.testing import assert_close
+
+from jeanie.compute.distributed import World
+from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.evaluation.predict import predict
+from jeanie.evaluation.report.report import estimate_accuracy
+from jeanie.fewshot.config import ModelConfig
+from jeanie.fewshot.losses import LossConfig
+from jeanie.fewshot.model import FewShotModel
+from jeanie.training.augment import AugmentConfig
+from jeanie.training.config import TrainConfig, learning_rate
+from jeanie.training.run import Run
+from jeanie.training.step import Learner
+from jeanie.training.train import train
+
+PLAIN = TrainConfig(mirror=False, augment=AugmentConfig(), queries=1)
+SHORT = TrainConfig(
+    episodes=12,
+    batch=2,
+    queries=2,
+    validate_every=4,
+    checkpoint_every=4,
+    mirror=True,
+    augment=AugmentConfig(yaw=20, tilt=10, scale=0.1, warp=0.3),
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tensors this small gain nothing from threads, and lose much where others compute as well."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def trained(out, config=SHORT, model=None, **options):
+    options = {"dataset": dataset(), "split": split(), **options}
+    return train(model_config() if model is None else model, "synthetic", config=config, out=out, **options)
+
+
+def tensors(run):
+    """Everything that a run wrote as tensors: weights, loss and optimiser of the checkpoint, the best weights."""
+    folder = run.folder()
+    (last,) = (folder / "last").glob("*.safetensors")
+    return load_file(last) | {
+        f"best.{k}": v for k, v in load_file(folder / "model/model.safetensors").items()
+    }
+
+
+def interrupt_at(episode):
+    """A watcher that presses Ctrl-C; the step after it is finished and kept."""
+    return lambda moment: os.kill(os.getpid(), signal.SIGINT) if moment.episode == episode else None
+
+
+def assert_same_run(one, other):
+    left, right = tensors(one), tensors(other)
+    assert left.keys() == right.keys()
+    assert any(name.startswith("optimiser.") for name in left)
+    assert [name for name in left if not torch.equal(left[name], right[name])] == []
+    lines = [[{**line, "seconds": None} for line in run.metrics()] for run in (one, other)]
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SHORT,
+        SHORT.with_values(optimiser="sgd", momentum=0.9, rate=1e-2, mirror=False),
+        SHORT.with_values(optimiser="adam", schedule="constant", **{"loss.kind": "similarity"}),
+    ],
+    ids=["adamw", "sgd", "adam"],
+)
+def test_a_run_that_was_stopped_and_resumed_is_bitwise_the_run_that_was_not(config, tmp_path):
+    whole = trained(tmp_path / "whole", config)
+    with pytest.raises(KeyboardInterrupt, match=r"episode 6 of 12 .*same command and --resume"):
+        trained(tmp_path / "parts", config, progress=interrupt_at(4))
+    assert Run.load(tmp_path / "parts").summary()[0]["episodes"] == 6
+    parts = trained(tmp_path / "parts", config, resume=True)
+    assert parts.summary()[0]["finished"] == "all episodes"
+    assert len(parts.facts["sessions"]) == 2
+    assert_same_run(whole, parts)
+
+
+def test_a_run_that_died_goes_on_from_its_last_checkpoint_to_the_same_bits(tmp_path):
+    whole = trained(tmp_path / "whole")
+
+    def die(moment):
+        if moment.episode == 10:
+            raise MemoryError("as if the machine had gone")
+
+    with pytest.raises(MemoryError):
+        trained(tmp_path / "parts", progress=die)
+    assert len(Run.load(tmp_path / "parts").metrics()) == 5
+    assert Run.load(tmp_path / "parts").summary()[0]["episodes"] == 8
+    assert_same_run(whole, trained(tmp_path / "parts", resume=True))
+
+
+def test_the_seed_decides_and_nothing_else(tmp_path):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = trained(tmp_path / "one")
+    assert torch.equal(before, torch.get_rng_state())  # nothing seeds or draws globally
+    torch.manual_seed(2)
+    assert_same_run(one, trained(tmp_path / "two"))
+    other = trained(tmp_path / "other", SHORT.with_values(seed=1))
+    assert not torch.equal(
+        tensors(one)["model.encoder.net.head.weight"], tensors(other)["model.encoder.net.head.weight"]
+    )
+
+
+@pytest.mark.parametrize("kind", ["cross-entropy", "similarity"])
+def test_a_step_goes_down_the_gradient_of_its_mini_batch(kind):
+    """SGD without clipping: the change of the weights is the rate times a gradient found episode by episode."""
+    config = PLAIN.with_values(
+        episodes=3, batch=3, queries=2, optimiser="sgd", rate=0.1, schedule="constant", weight_decay=0, clip=None,
+        loss=LossConfig(kind=kind, temperature=2.0, beta=2),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = FewShotModel(model_config(dropout=0.0, relative=False), dataset().layout).double()
+    episodes = split().training_episodes(dataset(), queries=2, count=3, seed=0)
+    store = model.store(dataset().motions)
+    found, near, far = [], [], []
+    for episode in episodes:
+        distances = model(store[episode.query], store[episode.support])
+        same = episode.query_labels[:, None] == episode.support_labels
+        near.append(distances[same])
+        far.append(distances[~same])
+        found.append(
+            torch.nn.functional.cross_entropy(-distances / 2.0, episode.query_labels)
+            if kind == "cross-entropy"
+            else 0
+        )
+    if kind == "cross-entropy":
+        loss = sum(found) / 3
+    else:  # pooled over the mini-batch, not averaged over episodes
+        near, far = torch.cat(near), torch.cat(far)
+        low, high = near.detach().sort().values[:2].mean(), far.detach().sort().values[-6:].mean()
+        loss = (near.mean() - low) ** 2 + (far.mean() - high) ** 2
+    weights = list(model.parameters())
+    expected = [
+        weight - 0.1 * grad for weight, grad in zip(weights, torch.autograd.grad(loss, weights), strict=True)
+    ]
+    learner = Learner(model, config, episodes, store, World())
+    step = learner.step(0)
+    assert_close(step.loss, loss.item())
+    for weight, wanted in zip(weights, expected, strict=True):
+        assert_close(weight, wanted)
+
+
+def test_a_running_scale_moves_once_a_step_by_the_mean_of_its_episodes():
+    config = PLAIN.with_values(episodes=4, batch=2, optimiser="sgd", rate=1e-9, schedule="constant")
+    torch.manual_seed(0)
+    model = FewShotModel(model_config(dropout=0.0), dataset().layout).double()
+    episodes = split().training_episodes(dataset(), count=4, seed=0)
+    store = model.store(dataset().motions)
+    costs = []
+    for episode in episodes:
+        query, support = (
+            model.features(store[episode.query], "query").values,
+            model.features(store[episode.support], "support").values,
+        )
+        counts = [
+            model.features(store[clips], "support").counts for clips in (episode.query, episode.support)
+        ]
+        left = torch.cat([x[:n].flatten(0, -2) for x, n in zip(query, counts[0], strict=True)])
+        right = torch.cat([x[:n] for x, n in zip(support, counts[1], strict=True)])
+        costs.append((left[:, None] - right).square().sum(-1).mean().item())
+    learner = Learner(model, config, episodes, store, World())
+    learner.step(0)
+    first = (costs[0] + costs[1]) / 2
+    assert_close(model.comparison.cost_scale.item(), first)
+    learner.step(1)
+    assert_close(
+        model.comparison.cost_scale.item(),
+        first + 0.05 * ((costs[2] + costs[3]) / 2 - first),
+        rtol=1e-6,
+        atol=0,
+    )
+
+
+@pytest.mark.parametrize("steps", [2, 7, 100])
+def test_the_one_cycle_rate_is_torchs(steps):
+    config = PLAIN.with_values(episodes=3 * steps - 1, batch=3, rate=0.02)
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, 0.02, total_steps=steps, cycle_momentum=False, anneal_strategy="cos"
+    )
+    for step in range(steps):
+        assert_close(learning_rate(step, config), schedule.get_last_lr()[0], rtol=1e-12, atol=0)
+        optimiser.step()
+        if step < steps - 1:
+            schedule.step()
+
+
+def test_training_learns_the_task(tmp_path):
+    config = PLAIN.with_values(
+        episodes=120, batch=4, queries=2, rate=1e-2, validate_every=40, checkpoint_every=1000
+    )
+    run = trained(tmp_path / "run", config, model_config(dropout=0.0))
+    losses = [line["loss"] for line in run.metrics()]
+    assert sum(losses[-5:]) / 5 < 0.5 * sum(losses[:5]) / 5
+    untrained = []
+    for seed in range(8):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            untrained.append(accuracy(FewShotModel(model_config(dropout=0.0), dataset().layout)))
+    assert run.summary()[0]["validation"]["accuracy"] >= sum(untrained) / len(untrained)
+
+
+def accuracy(model):
+    task = split()
+    (rows,) = predict(model, model.store(dataset().motions), [task.validation], task.validation_classes)
+    return estimate_accuracy(rows)[0].value
+
+
+def test_the_kept_model_is_the_best_by_validation_and_not_the_last(tmp_path):
+    config = PLAIN.with_values(
+        episodes=24, batch=2, optimiser="sgd", schedule="constant", rate=0.3, clip=None, validate_every=2
+    )
+    run = trained(tmp_path / "run", config, model_config(dropout=0.0))
+    (row,) = run.summary()
+    seen = {line["episode"]: line["validation"] for line in run.metrics()}
+    assert len(seen) == 12
+    assert row["validation"]["accuracy"] == max(seen.values())
+    assert row["best_episode"] == min(
+        episode for episode, value in seen.items() if value == max(seen.values())
+    )
+    assert seen[24] < max(seen.values()), "the task of this test must end below its best"
+    assert_close(accuracy(run.model()), max(seen.values()))
+
+
+def test_training_stops_when_nothing_gets_better(tmp_path):
+    config = PLAIN.with_values(episodes=100, batch=2, rate=1e-12, validate_every=2, patience=3)
+    run = trained(tmp_path / "run", config, model_config(dropout=0.0, relative=False))
+    (row,) = run.summary()
+    assert (row["episodes"], row["best_episode"], row["finished"]) == (8, 2, "no better")
+    again = trained(tmp_path / "run", config, model_config(dropout=0.0, relative=False), resume=True)
+    assert again.summary() == run.summary()
+
+
+def test_without_validation_classes_the_last_weights_are_kept(tmp_path):
+    run = trained(tmp_path / "run", split=split(train=(0, 1, 2, 3, 4, 5), validation=()))
+    kept = tensors(run)
+    assert run.summary()[0]["validation"] is None
+    for name in [name for name in kept if name.startswith("best.")]:
+        assert torch.equal(kept[name], kept["model." + name.removeprefix("best.")])
+
+
+class Watched:
+    """A data set that notes which clips are read."""
+
+    def __init__(self, data):
+        self._data, self.read = data, set()
+
+    def __getattr__(self, name):
+        return getattr(self._data, name)
+
+    @property
+    def motions(self):
+        return self
+
+    def __len__(self):
+        return len(self._data)
+
+    def __getitem__(self, index):
+        self.read.add(index)
+        return self._data[index]
+
+
+class Forbidden:
+    """Test episodes that must not be looked at."""
+
+    def __len__(self):
+        raise AssertionError("training looked at the test episodes")
+
+    __getitem__ = __iter__ = __len__
+
+
+@pytest.mark.plain  # the hook itself looks into the test episodes
+def test_training_reads_training_and_validation_clips_and_nothing_else(tmp_path):
+    data, task = Watched(dataset()), split()
+    trained(
+        tmp_path / "run", SHORT.with_values(mirror=False), dataset=data, split=replace(task, test=Forbidden())
+    )
+    held = {int(clip) for episode in task.validation for clip in (*episode.query, *episode.support)}
+    assert data.read <= set(task.train) | held
+    assert data.read & set(task.train)
+    assert data.read & held
+
+
+def test_a_model_that_is_given_is_the_start_of_every_split_and_stays_as_it_is(tmp_path):
+    torch.manual_seed(3)
+    model = FewShotModel(model_config(dropout=0.0), dataset().layout)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    tasks = [split("first"), split("second", train=(2, 3, 6, 7), test=(0, 1))]
+    run = trained(tmp_path / "run", SHORT.with_values(rate=1e-12, weight_decay=0), model, split=tasks)
+    assert run.splits == ("first", "second")
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    for name in run.splits:
+        for key, tensor in run.model(name).state_dict().items():
+            if "cost_scale" not in key:
+                assert_close(tensor, before[key], rtol=0, atol=1e-9)
+    with pytest.raises(ConfigError, match="start: "):
+        trained(
+            tmp_path / "run",
+            SHORT.with_values(rate=1e-12, weight_decay=0),
+            run.model("first"),
+            split=tasks,
+            resume=True,
+        )
+
+
+def test_a_float64_model_trains_in_float64(tmp_path):
+    model = FewShotModel(model_config(), dataset().layout).double()
+    run = trained(tmp_path / "run", model=model)
+    assert {tensor.dtype for name, tensor in tensors(run).items() if "weight" in name} == {torch.float64}
+
+
+def fused_config():
+    raw = model_config(relative=False, gamma=0.0).with_values({"encoder.kind": "raw", "weight": 0.5})
+    return model_config(dropout=0.0).with_values(components=(raw,))
+
+
+@pytest.mark.parametrize("config", [SHORT, SHORT.with_values(fuse="together")], ids=["after", "together"])
+def test_a_model_with_another_beside_it_is_resumed_to_the_same_bits(config, tmp_path):
+    whole = trained(tmp_path / "whole", config, fused_config())
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "parts", config, fused_config(), progress=interrupt_at(4))
+    parts = trained(tmp_path / "parts", config, fused_config(), resume=True)
+    assert_same_run(whole, parts)
+    assert whole.model().config == parts.model().config
+
+
+def test_fused_after_training_the_branch_learns_alone_and_both_count_in_their_medians(tmp_path):
+    config = SHORT.with_values(mirror=False)
+    alone = trained(tmp_path / "alone", config, model_config(dropout=0.0), split=split(validation=()))
+    fused = trained(tmp_path / "fused", config, fused_config(), split=split(validation=()))
+    model, branch = fused.model(), alone.model()
+    for name, weight in branch.state_dict().items():
+        assert torch.equal(weight, model.state_dict()[name])
+    raw = FewShotModel(fused_config().components[0].with_values(weight=1.0), dataset().layout)
+    episodes = split(validation=()).training_episodes(dataset(), queries=2, count=12, seed=0)
+    tables = []
+    for one in (branch, raw):
+        store = one.store(dataset().motions)
+        with torch.no_grad():
+            tables.append([one(store[e.query], store[e.support]) for e in episodes])
+    units = [torch.cat([table.flatten() for table in of]).median() for of in tables]
+    assert_close(torch.tensor([model.config.unit, model.config.components[0].unit]), torch.stack(units))
+    store = model.store(dataset().motions)
+    with torch.no_grad():
+        found = model(store[episodes[0].query], store[episodes[0].support])
+    assert_close(found, tables[0][0] / units[0] + 0.5 * tables[1][0] / units[1])
+
+
+@pytest.mark.errors
+def test_bad_input_is_told_before_anything_is_written(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(ConfigError, match="no weights to learn"):
+        trained(out, model=ModelConfig(**{**model_config().model_dump(), "encoder": {"kind": "raw"}}))
+    with pytest.raises(ConfigError, match="9-way episodes need 9 classes"):
+        trained(out, SHORT.with_values(way=9, mirror=False))
+    with pytest.raises(ConfigError, match="no protocol 'nothing'"):
+        train(model_config(), "nothing", out=out)
+    with pytest.raises(ConfigError, match="has no split 99; they are 0 to"):
+        train(model_config(), "synthetic", out=out, split=99)
+    assert not out.exists()
+
+
+@pytest.mark.errors
+def test_a_run_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
+    trained(tmp_path / "run", SHORT.with_values(episodes=2))
+    with pytest.raises(ConfigError, match=r"holds a run; continue it with resume"):
+        trained(tmp_path / "run", SHORT.with_values(episodes=2))
+    with pytest.raises(ConfigError, match=r"config.train.rate: 0.003 there, 0.5 now"):
+        trained(tmp_path / "run", SHORT.with_values(episodes=2, rate=0.5), resume=True)
+    with pytest.raises(ConfigError, match="split 'tiny' was started with other classes"):
+        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True, split=split(validation=()))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("all of it")
+    with pytest.raises(ConfigError, match="exists and is not a run"):
+        trained(tmp_path / "mine", SHORT.with_values(episodes=2), resume=True)
+
+
+@pytest.mark.errors
+def test_a_damaged_checkpoint_is_noticed(tmp_path):
+    run = trained(tmp_path / "run", SHORT.with_values(episodes=2))
+    (path,) = (run.folder() / "last").glob("*.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="tensors of the checkpoint were changed"):
+        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
+    (run.folder() / "last/state.json").write_text(json.dumps({"format": 1}))
+    with pytest.raises(DataError, match="checkpoint cannot be read"):
+        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
+
+
+@pytest.mark.errors
+def test_a_gradient_that_is_not_finite_ends_training_with_advice(tmp_path):
+    config = PLAIN.with_values(
+        episodes=50, batch=1, optimiser="sgd", rate=1e18, schedule="constant", clip=None
+    )
+    with pytest.raises(JeanieError, match="training has diverged; use a smaller rate"):
+        trained(tmp_path / "run", config, model_config(relative=False))
