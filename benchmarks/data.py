@@ -110,8 +110,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--clips", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clips", type=int, default=1000, help="number of clips")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
     parser.add_argument("--batch", type=int, nargs="+", default=[8, 1, 64], help="bodies per batch")
     options = parser.parse_args()
     torch.set_num_threads(1)

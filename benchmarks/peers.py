@@ -1,4 +1,4 @@
-"""What others offer, and what one would write without thinking about speed, for ``align.py`` to measure beside ours."""
+"""Other libraries and plain implementations that ``align.py`` compares with."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Step = Callable[[], object]
 
 
 def _with_backward(loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> tuple[Step, Step]:
-    """(forward, forward+backward) of a soft-DTW between features."""
+    """Return (forward, forward+backward) of a soft-DTW between features."""
     leaf = x.clone().requires_grad_()
 
     def both() -> None:
@@ -28,30 +28,30 @@ def _with_backward(loss: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tenso
     return forward, both
 
 
-def pysdtw_steps(x: Tensor, y: Tensor, gamma: float) -> tuple[Step, Step]:
-    """pysdtw, the fastest soft-DTW for torch on PyPI."""
+def make_pysdtw_steps(x: Tensor, y: Tensor, gamma: float) -> tuple[Step, Step]:
+    """Return the steps of pysdtw, the fastest soft-DTW for torch on PyPI."""
     import pysdtw
 
     return _with_backward(pysdtw.SoftDTW(gamma=gamma, use_cuda=False), x, y)
 
 
-def tslearn_steps(x: Tensor, y: Tensor, gamma: float) -> tuple[Step, Step]:
-    """tslearn's SoftDTWLossPyTorch."""
+def make_tslearn_steps(x: Tensor, y: Tensor, gamma: float) -> tuple[Step, Step]:
+    """Return the steps of tslearn's SoftDTWLossPyTorch."""
     from tslearn.metrics import SoftDTWLossPyTorch
 
     return _with_backward(SoftDTWLossPyTorch(gamma=gamma), x, y)
 
 
-def aeon_step(x: Tensor, y: Tensor, gamma: float) -> Step:
-    """aeon's soft_dtw_distance, pair by pair; it has no gradient."""
+def make_aeon_step(x: Tensor, y: Tensor, gamma: float) -> Step:
+    """Return the step of aeon's soft_dtw_distance, pair by pair; it has no gradient."""
     from aeon.distances import soft_dtw_distance
 
     pairs = [(a.T.double().numpy().copy(), b.T.double().numpy().copy()) for a, b in zip(x, y, strict=True)]
     return lambda: [soft_dtw_distance(a, b, gamma=gamma) for a, b in pairs]
 
 
-def torch_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
-    """JEANIE cell by cell in torch: one log-sum-exp over all predecessors, gradients by autograd."""
+def align_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
+    """Return JEANIE distances, cell by cell in torch: a log-sum-exp over all predecessors, gradients by autograd."""
     views = cost.shape[3:]
     turns = list(product(range(2 * shift + 1), repeat=len(views)))
 
@@ -77,10 +77,10 @@ def torch_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
 
 @numba.njit(cache=False)
 def _numba_sweep(cost, gamma, shift, size, backward):  # type: ignore[no-untyped-def]
-    """JEANIE with every predecessor, in the log domain; ``cost[pair, t, s, view]``, ``size`` the view grid."""
+    """Return JEANIE distances and plans in the log domain; ``cost[pair, t, s, view]``, ``size`` is the view grid."""
     pairs, queries, supports, views = cost.shape
     axes = size.shape[0]
-    near = np.zeros((views, views), np.bool_)  # which views lie within ``shift`` of each other
+    near = np.zeros((views, views), np.bool_)  # whether two views are within ``shift`` of each other
     for v in range(views):
         for w in range(views):
             a, b, close = v, w, True
@@ -138,8 +138,8 @@ def _numba_sweep(cost, gamma, shift, size, backward):  # type: ignore[no-untyped
     return value, plan
 
 
-def numba_steps(cost: Tensor, gamma: float, shift: int) -> tuple[Step, Step]:
-    """Plain numba, compiled before it is timed."""
+def make_numba_steps(cost: Tensor, gamma: float, shift: int) -> tuple[Step, Step]:
+    """Return the steps of plain numba, which is compiled before it is timed."""
     size = np.array(cost.shape[3:] or (1,))
     flat = cost.reshape(*cost.shape[:3], -1).numpy()
     _numba_sweep(flat[:1, :2, :2], gamma, shift, size, True)

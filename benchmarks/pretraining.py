@@ -1,6 +1,7 @@
 """Validation scores that selected the settings of the shipped model: a training curve, and complete models.
 
-python benchmarks/pretraining.py --steps 1200 --seed 1 [--model NAME=FOLDER ...]
+    python benchmarks/pretraining.py --steps 1200 --seed 1 [--model NAME=FOLDER ...]
+    python benchmarks/pretraining.py --page         # only the page and the picture, from the stored results
 
 Trains one member without the held-out subjects of CMU and validates it during training. Validates complete models. Each
 validation is repeated with queries without an arm or the legs, and on training classes of real data sets. Needs
@@ -21,7 +22,7 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from recognition_tasks import table
+from recognition_tasks import compute_distances
 
 from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.datasets import open_dataset
@@ -84,7 +85,7 @@ def load_cmu(root: Path) -> tuple[Clips, Windows]:
     rest = [m for m in motions if str(m.subject).lstrip("0") not in HELD_OUT and str(m.label) not in shared]
     core = [convert(m, LAYOUTS["core15"]).joints[:, 0] for m in rest]
     windows = Windows.from_clips(core, [texts.get(m.name or "", "") for m in rest])
-    return Clips.of([_cut_middle(m) for m in held_out if str(m.label) in shared]), windows
+    return Clips.from_motions([_cut_middle(m) for m in held_out if str(m.label) in shared]), windows
 
 
 def _cut_middle(motion: Motion) -> Motion:
@@ -100,7 +101,7 @@ def load_synthetic() -> Clips:
         for number, clip in enumerate(data.clips)
         if clip.tags.take == 0 and clip.tags.view in ("centre", "left", "top") and clip.tags.subject < 6
     ]
-    return Clips.of([data.motions[number] for number in selected])
+    return Clips.from_motions([data.motions[number] for number in selected])
 
 
 def make_gestures() -> Clips:
@@ -113,7 +114,7 @@ def make_gestures() -> Clips:
         performed = retime(perform(gestures, generator), STRONG_AUGMENTATION, generator, 32)
         for label, joints in enumerate(augment(performed, STRONG_AUGMENTATION, generator)):
             motions.append(Motion(joints[:, None], LAYOUTS["core15"], label=label, subject=person, rate=30.0))
-    return Clips.of(motions)
+    return Clips.from_motions(motions)
 
 
 def remove_joints(motions: Sequence[Motion]) -> list[Motion]:
@@ -135,12 +136,12 @@ def score_episodes(distances: NDArray[Any], clips: Clips, seed: int = 0) -> floa
     hits = []
     for _ in range(EPISODES):
         chosen = rng.choice(labels, min(WAY, len(labels)), replace=False)
-        shown = np.array([rng.choice(index[label]) for label in chosen])
-        asked = [
+        examples = np.array([rng.choice(index[label]) for label in chosen])
+        queries = [
             rng.choice(index[label][clips.subject[index[label]] != clips.subject[example]])
-            for label, example in zip(chosen, shown, strict=True)
+            for label, example in zip(chosen, examples, strict=True)
         ]
-        hits.append((distances[np.ix_(asked, shown)].argmin(1) == np.arange(len(chosen))).mean())
+        hits.append((distances[np.ix_(queries, examples)].argmin(1) == np.arange(len(chosen))).mean())
     return 100 * float(np.mean(hits))
 
 
@@ -155,14 +156,14 @@ def score_by_subject(
             own = [
                 np.flatnonzero((clips.label == one) & (clips.subject == subject) & support) for one in labels
             ]
-            shown = np.array([rng.choice(some) for some in own if len(some)])
-            if len(shown) < 2:
+            examples = np.array([rng.choice(some) for some in own if len(some)])
+            if len(examples) < 2:
                 continue
-            asked = np.flatnonzero(
-                (clips.subject != subject) & query & np.isin(clips.label, clips.label[shown])
+            queries = np.flatnonzero(
+                (clips.subject != subject) & query & np.isin(clips.label, clips.label[examples])
             )
-            found = clips.label[shown[distances[np.ix_(asked, shown)].argmin(1)]]
-            hits.append((found == clips.label[asked]).mean())
+            found = clips.label[examples[distances[np.ix_(queries, examples)].argmin(1)]]
+            hits.append((found == clips.label[queries]).mean())
     return 100 * float(np.mean(hits))
 
 
@@ -188,7 +189,7 @@ class Validation:
         first = {str(label) for label in range(1, 11)}
         msr = [m for m in open_dataset("msraction3d", data / "msraction3d").motions if str(m.label) in first]
         ucla = [m for m in open_dataset("nw-ucla", data / "nw-ucla").motions if str(m.label) in set("12345")]
-        self.msr, self.ucla = Clips.of(msr), Clips.of(ucla)
+        self.msr, self.ucla = Clips.from_motions(msr), Clips.from_motions(ucla)
 
     def __call__(self, model: FewShotModel) -> Scores:
         scores = self._score(model, lambda motions: motions)
@@ -215,7 +216,7 @@ class Validation:
 def _compute_distances(
     model: FewShotModel, clips: Clips, transform: Transform = lambda motions: motions
 ) -> NDArray[Any]:
-    return table(model, transform(clips.motions), clips.motions).numpy()
+    return compute_distances(model, transform(clips.motions), clips.motions).numpy()
 
 
 def measure_curve(
@@ -273,12 +274,12 @@ def format_page(results: dict[str, Any]) -> str:
     return (
         "# Pretraining results: validation scores and training curve\n\n"
         "Written by `benchmarks/pretraining.py`. One-shot accuracy in percent. *cmu*: 10-way, classes that several\n"
-        "of 17 held-out subjects perform, 1,500 episodes. *synthetic*: 75 actions of the embedded data set; one person\n"  # noqa: E501
+        "of 17 held-out subjects perform, 1,500 episodes. *synthetic*: 75 actions of the synthetic data set; one person\n"  # noqa: E501
         "performs all examples, recorded by the same camera as the queries or by another one. *gestures*: 24 held-out\n"
         "procedural gestures and 24 near misses. *score* = 0.4 cmu + 0.2 of each other column; the second score is for\n"  # noqa: E501
         "queries without an arm or the legs. The score selected the settings. The last three columns are training\n"
         "classes of real data sets; they only selected between settings with equal scores (strides 1, 1, 2).\n\n"
-        "![Validation and real data along the steps](../pictures/pretraining.png)\n\n"
+        "![Validation scores and real data during training](../pictures/pretraining.png)\n\n"
         f"One member, seed {results['seed']}, {results['steps']:,} steps, trained without the held-out subjects, no mirroring:\n\n"  # noqa: E501
         + head + "".join(curve_rows)
         + "\nComplete models; shipped and reference with mirroring. The shipped model is trained on all of CMU, so its\n"  # noqa: E501
@@ -293,12 +294,26 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=1200, help="training steps; 0 keeps the curve")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the training")
+    parser.add_argument(
+        "--model", action="append", default=[], metavar="NAME=FOLDER", help="another model; repeatable"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; write the page from the stored results"
+    )
     arguments = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"models": {}, "curve": []}
+    if not arguments.page:
+        measure(results, arguments)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    draw_curve(results["curve"], ROOT / "docs" / "pictures" / "pretraining.png")
+    (ROOT / "docs" / "results" / "pretraining.md").write_text(format_page(results))
+
+
+def measure(results: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Validate the models and train one member, and add the scores to the results."""
     torch.set_num_threads(1)
     validation = Validation(Path(os.environ["JEANIE_DATA"]))
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"models": {}, "curve": []}
     models = {"shipped": FewShotModel.load(), "reference, no learning": FewShotModel.raw()}
     models |= {
         name: FewShotModel.load(folder) for name, folder in (text.split("=", 1) for text in arguments.model)
@@ -308,12 +323,9 @@ def main() -> None:
         print(name, json.dumps(results["models"][name]), flush=True)
     if arguments.steps:
         config = PretrainConfig(steps=arguments.steps, members=1, seed=arguments.seed)
-        results |= {"curve": measure_curve(validation, config, lambda line: print(line, flush=True))}
-        results |= {"steps": arguments.steps, "seed": arguments.seed}
+        results["curve"] = measure_curve(validation, config, lambda line: print(line, flush=True))
+        results["steps"], results["seed"] = arguments.steps, arguments.seed
     results["provenance"] = {"commit": get_commit(), **get_versions()}
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    draw_curve(results["curve"], ROOT / "docs" / "pictures" / "pretraining.png")
-    (ROOT / "docs" / "results" / "pretraining.md").write_text(format_page(results))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How long one recognition takes, beside one pass of the encoder, and how that grows with the library.
+"""Measure the latency of one recognition for libraries of several sizes, compared with one pass of the encoder.
 
-Enrols generated recordings of ten actions, 10 to 300 examples each, and recognises others. Rounds are interleaved: in
-every round each size is asked once, beside a pass of the encoder alone (preparing and encoding the query), and medians
-are compared, so that a busy machine is busy for all. Every answer is checked against that of comparing with all
-examples. Writes docs/results/latency.md and benchmarks/results/latency.json.
+Enrols generated recordings of ten actions, 10 to 300 examples per action, and recognises others. Every round measures
+each library once and the encoder once (preparing and encoding the query), so a busy machine affects all of them. The
+report compares medians. Every answer is checked against a comparison with all examples. Writes docs/results/latency.md
+and benchmarks/results/latency.json.
 """
 
 import argparse
@@ -31,17 +31,17 @@ CHOSEN = list(ACTIONS)[::7][:10]
 LIMIT = 5.0
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Milliseconds of one call."""
+def measure_ms(work: Callable[[], object]) -> float:
+    """Return the milliseconds of one call."""
     start = time.perf_counter()
     work()
     return 1e3 * (time.perf_counter() - start)
 
 
-def recogniser_of(
+def open_recogniser(
     model: FewShotModel, background_set: BackgroundSet, examples: list[tuple[str, Motion]], folder: Path
 ) -> Recogniser:
-    """A recogniser on a library file with some examples, which it has looked at already."""
+    """Return a recogniser on a library file with some examples, which are already encoded."""
     library = Library(folder / f"{len(examples)}.db")
     library.add_many(examples)
     recogniser = Recogniser(model, library, background_set=background_set)
@@ -49,8 +49,8 @@ def recogniser_of(
     return recogniser
 
 
-def agree(recogniser: Recogniser, model: FewShotModel, query: Motion) -> int:
-    """Check an answer against comparing with every example; how many were aligned in full."""
+def check_answer(recogniser: Recogniser, model: FewShotModel, query: Motion) -> int:
+    """Check an answer against a comparison with every example. Return how many examples were aligned in full."""
     gallery = recogniser._gallery
     snapshot = gallery.take_snapshot()
     assert snapshot is not None
@@ -72,9 +72,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 30, 100, 300], help="examples an action")
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[10, 30, 100, 300], help="examples per action"
+    )
+    parser.add_argument("--rounds", type=int, default=60, help="number of rounds")
+    parser.add_argument("--threads", type=int, default=1, help="number of torch threads")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = FewShotModel.load()
@@ -87,51 +89,54 @@ def main() -> None:
         made = {}
         for size in options.sizes:
             examples = [(action, studio[i]) for action in CHOSEN for i in by_action[action][:size]]
-            made[size] = recogniser_of(model, background_set, examples, Path(folder))
+            made[size] = open_recogniser(model, background_set, examples, Path(folder))
             print(f"{len(examples)} examples enrolled", flush=True)
         queries = list(asked.motions)
-        aligned = {size: statistics.mean(agree(one, model, q) for q in queries) for size, one in made.items()}
+        aligned = {
+            size: statistics.mean(check_answer(one, model, q) for q in queries) for size, one in made.items()
+        }
         times: dict[object, list[float]] = {"encoder": [], **{size: [] for size in made}}
         brute: dict[int, list[float]] = {size: [] for size in made}
         for turn in range(options.rounds):
             query = queries[turn % len(queries)]
-            times["encoder"].append(timed(lambda q=query: model.features(model.collate([q]), "query")))  # type: ignore[misc]
+            times["encoder"].append(measure_ms(lambda q=query: model.features(model.collate([q]), "query")))  # type: ignore[misc]
             with torch.no_grad():
                 features = model.features(model.collate([query]), "query")
             for size, one in made.items():
-                times[size].append(timed(lambda r=one, q=query: r.recognise(q)))  # type: ignore[misc]
+                times[size].append(measure_ms(lambda r=one, q=query: r.recognise(q)))  # type: ignore[misc]
                 snapshot = one._gallery.take_snapshot()
                 with torch.no_grad():
-                    brute[size].append(timed(lambda s=snapshot, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
+                    brute[size].append(measure_ms(lambda s=snapshot, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
         for one in made.values():
             one.library.close()
-    report(options, model, {key: statistics.median(values) for key, values in times.items()},
+    write_report(options, model, {key: statistics.median(values) for key, values in times.items()},
            {key: statistics.median(values) for key, values in brute.items()}, aligned)  # fmt: skip
 
 
-def report(
+def write_report(
     options: argparse.Namespace,
     model: FewShotModel,
     times: dict[object, float],
     brute: dict[int, float],
     aligned: dict[int, float],
 ) -> None:
-    """Print and write the table; fail where 100 examples cost more than five passes of the encoder."""
+    """Print and write the table; exit with an error if 100 examples take more than five passes of the encoder."""
     encoder = times["encoder"]
     lines = [
-        "# Latency of a recognition",
+        "# Recognition latency",
         "",
-        "Written by `benchmarks/recogniser.py`. One recognition (read the library's revision, prepare and encode the",
-        "query, align it with the examples and with the bank, confidence) as a multiple of preparing and encoding the",
-        f"query alone; {len(CHOSEN)} actions, medians of {options.rounds} interleaved rounds, "
+        "Written by `benchmarks/recogniser.py`. A recognition reads the revision of the library, prepares and encodes",
+        "the query, aligns it with the examples and with the background set, and computes the confidence. The table",
+        "compares it with one pass of the encoder (preparing and encoding the query).",
+        f"{len(CHOSEN)} actions, medians of {options.rounds} rounds in which all sizes run in turns, "
         f"{options.threads} thread{'s' * (options.threads > 1)},",
         f"{platform.machine()}, torch {torch.__version__}, model {fingerprint(model)[:8]}.",
-        f"From {PRUNING_SIZE} examples on, exact bounds leave out those that cannot be the nearest of their action;",
-        "every answer was checked against aligning all of them.",
+        f"From {PRUNING_SIZE} examples on, exact bounds exclude examples that cannot be the nearest of their action.",
+        "Every answer was checked against a comparison with all examples.",
         "",
         f"One pass of the encoder: {encoder:.2f} ms.",
         "",
-        "| examples | recognition, ms | passes of the encoder | aligned in full | aligning all of them, ms |",
+        "| examples | recognition, ms | encoder passes | aligned in full | without bounds, ms |",
         "|---|---|---|---|---|",
     ]
     for size in options.sizes:
@@ -144,7 +149,8 @@ def report(
     if most > least:
         lines += [
             "",
-            f"{most / least:.0f} times as many examples take {times[most] / times[least]:.1f} times as long.",
+            f"With {most / least:.0f} times as many examples, a recognition takes {times[most] / times[least]:.1f} "
+            "times as long.",
         ]
     text = "\n".join([*lines, ""])
     print(text)
@@ -162,7 +168,7 @@ def report(
     (ROOT / "benchmarks" / "results" / "latency.json").write_text(json.dumps(facts, indent=1) + "\n")
     if 10 in options.sizes and times[10] > LIMIT * encoder:
         raise SystemExit(
-            f"100 examples took {times[10] / encoder:.1f} passes of the encoder, at most {LIMIT} are allowed"
+            f"a recognition with 100 examples took {times[10] / encoder:.1f} encoder passes, the limit is {LIMIT}"
         )
 
 

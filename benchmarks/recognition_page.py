@@ -1,4 +1,4 @@
-"""docs/results/recognition.md from the results that benchmarks/recognition.py has kept."""
+"""Writes docs/results/recognition.md from the stored results of benchmarks/recognition.py."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,20 +16,20 @@ from jeanie.evaluation.statistics import (
 ABLATION = Path(__file__).resolve().parent / "results" / "ablation.md"
 Kept = dict[str, Any]
 
-# task: what it is, and the goal that was set before anything was measured: must reach, aim
+# task: title, and the goal that was set before the first measurement: minimum / target
 TASKS = {
     "msr10": ("MSRAction3D, 10 random class splits, 10-way", "74 / 80"),
     "msr5": ("the same, 5-way", ""),
-    "msr10-person": ("the same 10 classes, all ten examples by one person, all clips of the nine others", ""),
-    "exemplars": ("MSRAction3D, the authors' exemplars, they themselves among the 289 queries", "80 / 87"),
-    "exemplars-without": ("the same without them, 279 queries", ""),
-    "ucla-same": ("NW-UCLA, 10-way, examples and queries of one camera", "52 / 60"),
+    "msr10-person": ("the same 10 classes, all ten examples by one person, queries by the nine others", ""),
+    "exemplars": ("MSRAction3D, the authors' exemplars, 289 queries including the exemplars", "80 / 87"),
+    "exemplars-without": ("the same, 279 queries without the exemplars", ""),
+    "ucla-same": ("NW-UCLA, 10-way, examples and queries from the same camera", "52 / 60"),
     "ucla-other": ("NW-UCLA, 10-way, mean of the six ordered pairs of cameras", "50 / 58"),
     "ucla-published": ("NW-UCLA, published protocol, 5-way, cameras 1 and 2 to 3, 5 seeds of episodes", ""),
-    "sbu": ("SBU, two persons, 8-way, examples by other pairs of persons", "+5 / +15 over no learning"),
+    "sbu": ("SBU, two persons, 8-way, examples by other pairs of persons", "+5 / +15 over the reference"),
 }
 
-# protocol and way of what is fine-tuned: what it is, and its goal
+# fine-tuned protocol and way: title and goal
 TUNED = {
     ("msr", 10): ("MSRAction3D, 10 splits, 10-way", "76 / 82"),
     ("msr", 5): ("MSRAction3D, 10 splits, 5-way", "83 / 88"),
@@ -37,47 +37,49 @@ TUNED = {
 }
 
 INTRO = """\
-# Recognition: measured
+# One-shot recognition results
 
-Written by `benchmarks/recognition.py`; `benchmarks/results/recognition.json` has the numbers behind it. One example of
-every action, nearest example wins. Nothing on this page was trained on MSRAction3D, NW-UCLA or SBU unless its row says
-*fine-tuned*. The settings of the model that ships and of the reference were chosen on held-out subjects of CMU motion
-capture, on procedural gestures and on the embedded data set.
+Written by `benchmarks/recognition.py`; the numbers are stored in `benchmarks/results/recognition.json`. There is one
+example per action, and a query gets the class of the nearest example. Only the rows *fine-tuned* were trained on
+MSRAction3D, NW-UCLA or SBU. The settings of the shipped model and of the reference were selected on held-out subjects
+of CMU motion capture, on procedural gestures and on the synthetic data set.
 """
 
 MEASURED = """\
-## What is measured
+## Models, protocols and intervals
 
-- *plain DTW*: `FewShotModel.raw("dtw")`, DTW on body-sized positions and deviations from the mean pose, in the view of
-  the recording. *reference*: `FewShotModel.raw()`, of all models without learning the best on validation data: bodies
-  turned to face the camera, two persons to face each other, positions, deviations and velocities at two time scales.
-  *shipped*: `FewShotModel.load()`, an ensemble; *its networks*: each of them by itself; they differ in their seeds.
-- For comparison, all after training on the data set's own training classes: the paper prints 64.6 and 73.2 for
-  MSRAction3D, 10-way and 5-way, its authors 80.3 for their exemplars (picked on the test list after every episode),
-  and the source of the published protocol of NW-UCLA 35.3 for JEANIE and 41.2 for FVM.
-- MSRAction3D, 10 splits: the protocol `msraction3d-splits` (10 test classes each, 200 episodes of one query a class;
-  examples and queries may be by one person). In the row *by one person* each of the ten subjects in turn shows one
-  take of every class, twice drawn, and all clips of all others are queries.
+- *plain DTW*: `FewShotModel.raw("dtw")`, DTW on positions scaled by body size and deviations from the mean pose, in
+  the recorded view. *reference*: `FewShotModel.raw()`, the best model without learning on validation data. It turns
+  bodies to face the camera, and two persons to face each other, and uses positions, deviations and velocities at two
+  time scales. *shipped*: `FewShotModel.load()`, an ensemble. *members*: its networks, each used alone; they differ in
+  their seeds.
+- For comparison, with training on the training classes of the data set: the paper prints 64.6 and 73.2 for MSRAction3D,
+  10-way and 5-way. Its authors print 80.3 for their exemplars (selected on the test list after every episode). The
+  source of the published protocol of NW-UCLA prints 35.3 for JEANIE and 41.2 for FVM.
+- MSRAction3D, 10 splits: protocol `msraction3d-splits` (10 test classes each, 200 episodes with one query per class;
+  examples and queries may be by the same person). In the row *by one person*, each of the ten subjects in turn performs
+  one take of every class, in two draws, and all clips of all others are queries.
 - The authors' exemplars: protocol `msraction3d-exemplars`, one take of subject 1 for each of ten classes.
-- NW-UCLA: protocol `nwucla-crossview`, 200 episodes a pair of cameras, examples and queries by different persons;
-  `nwucla-published` to the generator call of its source. SBU: protocol `sbu`, 200 episodes.
-- ± is a 95 % interval: Student's t over splits (over the three cameras or six pairs of cameras), over episodes for
-  SBU, Wilson's over queries for the exemplars. It does not speak for other data sets.
-- The last column compares shipped and reference on the same queries: paired t-test over the same units; for the
-  exemplars McNemar's exact test.
+- NW-UCLA: protocol `nwucla-crossview`, 200 episodes per pair of cameras, examples and queries by different persons;
+  `nwucla-published` with the same generator calls as its source. SBU: protocol `sbu`, 200 episodes.
+- ± is a 95 % interval: Student's t over splits (over the three cameras or the six pairs of cameras), over episodes for
+  SBU, Wilson's interval over queries for the exemplars. It does not cover other data sets.
+- The column *shipped minus reference* compares both on the same queries: paired t-test over the same units; McNemar's
+  exact test for the exemplars.
+- A goal was set before the first measurement: minimum / target.
 """
 
 
-def estimate(result: Kept) -> Estimate:
-    """Accuracy in percent with its 95 % interval."""
+def estimate_accuracy(result: Kept) -> Estimate:
+    """Return the accuracy in percent with its 95 % interval."""
     units = result["units"]
     if result["over"] == "queries":
         return estimate_share(round(sum(units)), len(units)).times(100)
     return estimate_mean(units)[0].times(100)
 
 
-def difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
-    """First minus second on the same units, in points, and its p-value."""
+def estimate_difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
+    """Return first minus second on the same units, in points, and the p-value."""
     pairs = list(zip(first["units"], second["units"], strict=True))
     if first["over"] == "queries":
         only, other = (sum(a > b for a, b in some) for some in (pairs, [(b, a) for a, b in pairs]))
@@ -86,88 +88,94 @@ def difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
     return found.times(100), p
 
 
-def told(result: Kept | None) -> str:
-    """A cell with accuracy and interval; empty where nothing was measured."""
+def format_accuracy(result: Kept | None) -> str:
+    """Return a cell with accuracy and interval, empty without a result."""
     if result is None:
         return ""
-    found = estimate(result)
+    found = estimate_accuracy(result)
     return f"{found.value:.1f} ±{found.half:.1f}"
 
 
-def compared(first: Kept | None, second: Kept | None) -> str:
+def format_difference(first: Kept | None, second: Kept | None) -> str:
     if first is None or second is None:
         return ""
-    found, p = difference(first, second)
+    found, p = estimate_difference(first, second)
     return f"{found.value:+.1f} ±{found.half:.1f}, p {p:.1g}"
 
 
-def named(kept: Kept, name: str) -> Kept:
-    """Tasks of the model of this name; none where it was not measured."""
+def get_tasks(kept: Kept, name: str) -> Kept:
+    """Return the tasks of the model of this name, empty without results."""
     return next((row["tasks"] for row in kept["models"].values() if row.get("name") == name), {})
 
 
-def mean_over(rows: list[Kept], task: str) -> str:
-    values = [estimate(row[task]).value for row in rows if task in row]
+def format_member_mean(rows: list[Kept], task: str) -> str:
+    values = [estimate_accuracy(row[task]).value for row in rows if task in row]
     if not values:
         return ""
     return f"{fmean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
-def page(kept: Kept, shipped: str) -> str:
-    """The page, from all results and the digest of the model that ships."""
+def format_page(kept: Kept, shipped: str) -> str:
+    """Return the page, from all results and the key of the shipped model."""
     about = kept.get("about", {})
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     code = f"commit {str(about.get('commit'))[:10]}; {versions}; {about.get('machine', '')}"
-    stamp = f"Weights {shipped}; {code}, one thread."
+    stamp = f"Model {shipped[:8]}; {code}, one thread."
     parts = [
         INTRO,
         stamp + "\n",
-        results(kept, shipped),
+        format_results(kept, shipped),
         MEASURED,
-        turned(kept, shipped),
-        tuned(kept, shipped),
-        encoders(kept),
-        labelled(kept, shipped),
-        cost(kept, shipped),
+        format_rotated(kept, shipped),
+        format_finetuned(kept, shipped),
+        format_encoders(kept),
+        format_labelling(kept, shipped),
+        format_cost(kept, shipped),
         ABLATION.read_text() if ABLATION.exists() else "",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _of(kept: Kept, shipped: str) -> Kept:
+def _get_shipped(kept: Kept, shipped: str) -> Kept:
     row = kept["models"].get(shipped)
     return {} if row is None else row["tasks"]
 
 
-def _members(kept: Kept) -> list[Kept]:
+def _list_members(kept: Kept) -> list[Kept]:
     rows = [(row["name"], row["tasks"]) for row in kept["models"].values() if row.get("name")]
     return [tasks for name, tasks in sorted(rows, key=lambda row: row[0]) if name.startswith("member ")]
 
 
-def results(kept: Kept, shipped: str) -> str:
-    plain, reference, ours = named(kept, "plain DTW"), named(kept, "reference"), _of(kept, shipped)
+def format_results(kept: Kept, shipped: str) -> str:
+    plain, reference, ours = (
+        get_tasks(kept, "plain DTW"),
+        get_tasks(kept, "reference"),
+        _get_shipped(kept, shipped),
+    )
     lines = [
-        "## One-shot accuracy, in percent",
+        "## One-shot accuracy in percent",
         "",
-        "| | plain DTW | reference | networks of shipped, mean (range) | shipped | shipped over reference | goal |",
+        "| | plain DTW | reference | members, mean (range) | shipped | shipped minus reference | goal |",
         "|---|---|---|---|---|---|---|",
     ]
     for task, (title, goal) in TASKS.items():
         cells = [
             title,
-            told(plain.get(task)),
-            told(reference.get(task)),
-            mean_over(_members(kept), task),
-            f"**{told(ours.get(task))}**" if task in ours else "",
-            compared(ours.get(task), reference.get(task)),
+            format_accuracy(plain.get(task)),
+            format_accuracy(reference.get(task)),
+            format_member_mean(_list_members(kept), task),
+            f"**{format_accuracy(ours.get(task))}**" if task in ours else "",
+            format_difference(ours.get(task), reference.get(task)),
             goal,
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    above = [title for task, (title, _) in TASKS.items() if _value(plain, task) > _value(reference, task)]
+    above = [
+        title for task, (title, _) in TASKS.items() if _get_value(plain, task) > _get_value(reference, task)
+    ]
     if above:
         lines += [
             "",
-            "No recipe without learning is the best everywhere: plain DTW is above the reference on "
+            "No model without learning is the best on all tasks. Plain DTW is above the reference on these rows: "
             + "; ".join(above)
             + ".",
         ]
@@ -175,56 +183,57 @@ def results(kept: Kept, shipped: str) -> str:
         pairs = ", ".join(f"{100 * unit:.1f}" for unit in ours["ucla-other"]["units"])
         lines += [
             "",
-            f"The six pairs of cameras (1 to 2, 1 to 3, 2 to 1, 2 to 3, 3 to 1, 3 to 2), shipped: {pairs}.",
+            "Accuracy of the shipped model per pair of cameras (1 to 2, 1 to 3, 2 to 1, 2 to 3, 3 to 1, 3 to 2): "
+            f"{pairs}.",
         ]
     return "\n".join([*lines, ""])
 
 
-def _value(tasks: Kept, task: str) -> float:
-    return estimate(tasks[task]).value if task in tasks else 0.0
+def _get_value(tasks: Kept, task: str) -> float:
+    return estimate_accuracy(tasks[task]).value if task in tasks else 0.0
 
 
-def turned(kept: Kept, shipped: str) -> str:
+def format_rotated(kept: Kept, shipped: str) -> str:
     rows = {
-        "plain DTW": named(kept, "plain DTW"),
-        "reference": named(kept, "reference"),
-        "shipped": _of(kept, shipped),
+        "plain DTW": get_tasks(kept, "plain DTW"),
+        "reference": get_tasks(kept, "reference"),
+        "shipped": _get_shipped(kept, shipped),
     }
     lines = [
-        "## Queries turned by an unknown yaw",
+        "## Queries rotated by an unknown yaw",
         "",
-        "The episodes of MSRAction3D, 10-way; every query is turned about the vertical by an angle drawn between",
-        "-60 and 60 degrees, the examples are as recorded. Goal: within 2 points, better 1.",
+        "The episodes of MSRAction3D, 10-way. Every query is rotated about the vertical by a random angle between -60",
+        "and 60 degrees; the examples are as recorded. Goal: a loss of at most 2 points; target: 1.",
         "",
-        "| | as recorded | turned | change |",
+        "| | as recorded | rotated | change |",
         "|---|---|---|---|",
     ]
     for name, tasks in rows.items():
         if "msr10-turned" in tasks:
-            found, _ = difference(tasks["msr10-turned"], tasks["msr10"])
+            found, _ = estimate_difference(tasks["msr10-turned"], tasks["msr10"])
             cells = [
                 name,
-                told(tasks["msr10"]),
-                told(tasks["msr10-turned"]),
+                format_accuracy(tasks["msr10"]),
+                format_accuracy(tasks["msr10-turned"]),
                 f"{found.value:+.1f} ±{found.half:.1f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
 
-def tuned(kept: Kept, shipped: str) -> str:
+def format_finetuned(kept: Kept, shipped: str) -> str:
     found = kept.get("tuned", {}).get(shipped, {})
     lines = [
-        "## Fine-tuned on a protocol's own training classes",
+        "## Fine-tuning on the training classes of a protocol",
         "",
-        "`jeanie train PROTOCOL --from shipped`: recipe `finetune`. Validation classes, held out of the training",
-        "classes, judge the start as episode 0; it is kept unless training beats it by the margin. Test classes are",
-        "seen by nobody. The rate of 3e-4 was set before; on the validation classes of three splits of MSRAction3D",
-        "1e-4 and 5e-4 differed by less than the noise. *chosen*: the start without any step, but with the kinds of",
-        "networks, and with examples held back or not, that halves of the training classes choose",
-        "([how](../training.md)).",
+        "`jeanie train PROTOCOL --from shipped`, recipe `finetune`. The initial model is validated as episode 0 on",
+        "validation classes, which are held out of the training classes. It is kept unless training beats it by the",
+        "margin. Test classes are not used. The learning rate of 3e-4 was set in advance; on the validation classes",
+        "of three splits of MSRAction3D, 1e-4 and 5e-4 differed by less than the noise. *selected*: the initial model",
+        "with the members and the hubness correction that were selected on halves of the training classes, without",
+        "training ([selection](../training.md#fine-tuning-a-pretrained-model)).",
         "",
-        "| | start | chosen | fine-tuned | gain | goal |",
+        "| | initial | selected | fine-tuned | gain | goal |",
         "|---|---|---|---|---|---|",
     ]
     notes = []
@@ -232,39 +241,46 @@ def tuned(kept: Kept, shipped: str) -> str:
         if task in found:
             tasks = found[task]["tasks"]
             start, after = tasks[f"{way}-start"], tasks[f"{way}-tuned"]
-            cells = [title, told(start), told(tasks.get(f"{way}-chosen")), f"**{told(after)}**"]
-            lines.append("| " + " | ".join([*cells, compared(after, start), goal]) + " |")
+            cells = [
+                title,
+                format_accuracy(start),
+                format_accuracy(tasks.get(f"{way}-chosen")),
+                f"**{format_accuracy(after)}**",
+            ]
+            lines.append("| " + " | ".join([*cells, format_difference(after, start), goal]) + " |")
     for task, title in (("msr", "MSRAction3D"), ("ucla", "NW-UCLA")):
         if task in found:
             runs = found[task]["runs"]
             stayed = sum(run["best_episode"] == 0 for run in runs)
             seconds = fmean(run["seconds"] for run in runs)
             notes.append(
-                f"{title}: {len(runs)} trainings ({len({run['seed'] for run in runs})} seeds), {seconds:.0f} s each on "
-                f"a shared core; {_choices(runs)}; no step beat that in {stayed}."
+                f"- {title}: {len(runs)} trainings ({len({run['seed'] for run in runs})} seeds), {seconds:.0f} s each "
+                f"on a shared core. {_describe_selection(runs)}. In {stayed} trainings no step beat the selected model."
             )
     with_raw = found.get("msr", {}).get("tasks", {})
     if "10-fused" in with_raw:
         ten, five = (
-            f"{estimate(with_raw[f'{way}-fused']).value:.1f} for {estimate(with_raw[f'{way}-start']).value:.1f}"
+            f"{estimate_accuracy(with_raw[f'{way}-fused']).value:.1f} instead of "
+            f"{estimate_accuracy(with_raw[f'{way}-start']).value:.1f}"
             for way in (10, 5)
         )
         notes.append(
-            "The raw reference beside the shipped model without any training, its weight chosen on the same validation "
-            f"classes: 10-way {ten}, 5-way {five}. The recipe adds none."
+            "- Adding the distance of the reference to that of the shipped model, without training and with a weight "
+            f"selected on the same validation classes, gives {ten} (10-way) and {five} (5-way). So the recipe does not "
+            "add it."
         )
     if not found:
-        lines[-2:] = ["Not measured for these weights yet: `benchmarks/recognition.py --part finetune`."]
+        lines[-2:] = ["Not measured for this model yet: run `benchmarks/recognition.py --part finetune`."]
     return "\n".join([*lines, "", *notes, ""] if notes else [*lines, ""])
 
 
-def _choices(runs: Sequence[Kept]) -> str:
-    """How often hubs were held back, and one kind of networks taken alone."""
+def _describe_selection(runs: Sequence[Kept]) -> str:
+    """Return how often the hubness correction and a single kind of members were selected."""
     hubness, alone = sum(run["hubness"] > 0 for run in runs), sum(bool(run["shares"]) for run in runs)
-    return f"hubs were held back in {hubness}, one kind of networks was taken alone in {alone}"
+    return f"The hubness correction was selected in {hubness}, a single kind of members in {alone}"
 
 
-def encoders(kept: Kept) -> str:
+def format_encoders(kept: Kept) -> str:
     known = {"plain DTW", "reference", "shipped", None}
     rows = {
         key: row
@@ -275,33 +291,33 @@ def encoders(kept: Kept) -> str:
         return ""
     tasks = {
         "msr10": "MSR 10-way",
-        "msr10-turned": "the same, turned",
+        "msr10-turned": "the same, rotated",
         "msr5": "MSR 5-way",
         "exemplars": "exemplars",
-        "ucla-same": "UCLA same",
-        "ucla-other": "UCLA other",
+        "ucla-same": "UCLA same camera",
+        "ucla-other": "UCLA other camera",
         "ucla-published": "UCLA published",
         "sbu": "SBU",
     }
     lines = [
-        "## Other encoders on the same data and loss",
+        "## Other encoders with the same data and loss",
         "",
         "`jeanie pretrain OUT --config benchmarks/encoders/NAME.json` (`s2gc`, `s2gc_transformer`), then",
-        "`benchmarks/recognition.py --model NAME=OUT`. One network each, one seed, with the pairs, the changes and the",
-        "mirror of the shipped model.",
+        "`benchmarks/recognition.py --model NAME=OUT`. One network each, one seed, with the pairs, the augmentation",
+        "and the mirror penalty of the shipped model.",
         "",
         "| | " + " | ".join(tasks.values()) + " | weights |",
         "|---|" + "---|" * (len(tasks) + 1),
     ]
     for row in rows.values():
-        cells = [told(row["tasks"].get(task)) for task in tasks]
+        cells = [format_accuracy(row["tasks"].get(task)) for task in tasks]
         weights = row["tasks"].get("cost", {}).get("weights", "")
         lines.append(f"| {row['name']} | " + " | ".join(cells) + f" | {weights:,} |")
-    return "\n".join([*lines, "", *_tuned_encoders(kept, rows)])
+    return "\n".join([*lines, "", *_format_finetuned_encoders(kept, rows)])
 
 
-def _tuned_encoders(kept: Kept, rows: Kept) -> list[str]:
-    """Each of them after fine-tuning, as the shipped model is."""
+def _format_finetuned_encoders(kept: Kept, rows: Kept) -> list[str]:
+    """Return the table of these encoders after fine-tuning."""
     lines = []
     for key, row in rows.items():
         found = kept.get("tuned", {}).get(key, {})
@@ -309,14 +325,14 @@ def _tuned_encoders(kept: Kept, rows: Kept) -> list[str]:
         for task, way in TUNED:
             tasks = found.get(task, {}).get("tasks", {})
             start, after = tasks.get(f"{way}-start"), tasks.get(f"{way}-tuned")
-            cells += [told(after), compared(after, start)]
+            cells += [format_accuracy(after), format_difference(after, start)]
         if any(cells):
             lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
     if not lines:
         return []
     titles = " | ".join(f"{title} | gain" for title, _ in TUNED.values())
     return [
-        "Fine-tuned from these weights (`--part finetune --model NAME=OUT`), one seed on MSRAction3D, as above:",
+        "The same encoders after fine-tuning (`--part finetune --model NAME=OUT`), one seed on MSRAction3D:",
         "",
         f"| | {titles} |",
         "|---|" + "---|---|" * len(TUNED),
@@ -325,18 +341,18 @@ def _tuned_encoders(kept: Kept, rows: Kept) -> list[str]:
     ]
 
 
-def labelled(kept: Kept, shipped: str) -> str:
+def format_labelling(kept: Kept, shipped: str) -> str:
     lines = [
-        "## Labelling a whole archive: another task",
+        "## Labelling an archive",
         "",
-        "`jeanie label`: all clips are there at once and help to label each other, so these numbers stand in no table",
-        "of recognition. One example of each class; *nearest*: every clip gets the label of its nearest example;",
-        "*spread*: labels spread over the graph of ten nearest clips, every clip gets one; *shuffled*: the same with",
-        "the examples' labels permuted (chance is 10 %). *told*: share of clips that get a label at the usual",
-        "threshold, and how many of those are right. Neighbours, weights and threshold were chosen on the embedded",
-        "data set.",
+        "`jeanie label` uses all clips at once, and the clips help to label each other. So do not compare these",
+        "numbers with those of recognition. There is one example per class. All values are in percent. *nearest*:",
+        "every clip gets the label of its nearest example. *spread*: labels spread over the graph of the ten nearest",
+        "clips, and every clip gets one. *shuffled*: the same with permuted labels of the examples (chance is 10 %).",
+        "*labelled*: share of the clips that get a label at the default threshold; *right of labelled*: share of",
+        "these labels that are right. Neighbours, weights and threshold were selected on the synthetic data set.",
         "",
-        "| archive | model | nearest | spread | shuffled | told | right of those |",
+        "| archive | model | nearest | spread | shuffled | labelled | right of labelled |",
         "|---|---|---|---|---|---|---|",
     ]
     archives = {
@@ -344,35 +360,36 @@ def labelled(kept: Kept, shipped: str) -> str:
         "label-drawn": "MSRAction3D, 10 splits x 10 drawn sets of examples, 10 classes each",
     }
     models = {
-        "plain DTW": named(kept, "plain DTW"),
-        "reference": named(kept, "reference"),
-        "shipped": _of(kept, shipped),
+        "plain DTW": get_tasks(kept, "plain DTW"),
+        "reference": get_tasks(kept, "reference"),
+        "shipped": _get_shipped(kept, shipped),
     }
     for task, title in archives.items():
         for name, tasks in models.items():
             if task in tasks:
                 means = {key: 100 * fmean(values) for key, values in tasks[task].items()}
                 cells = [
-                    f"{means[key]:.1f}" for key in ("nearest", "all", "shuffled", "told", "right_of_told")
+                    f"{means[key]:.1f}"
+                    for key in ("nearest", "all", "shuffled", "labelled", "right_of_labelled")
                 ]
                 lines.append(f"| {title} | {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
 
-def cost(kept: Kept, shipped: str) -> str:
+def format_cost(kept: Kept, shipped: str) -> str:
     lines = [
         "## Cost",
         "",
-        "Milliseconds of one core for one motion of MSRAction3D: prepared and encoded, and compared with ten examples",
-        "that are encoded already (lower quartile of 20; the machine was shared).",
+        "Milliseconds on one core for one motion of MSRAction3D: to prepare and encode it, and to compare it with ten",
+        "encoded examples (lower quartile of 20; the machine was shared).",
         "",
         "| | encode | compare with ten | learnt weights |",
         "|---|---|---|---|",
     ]
     models = {
-        "plain DTW": named(kept, "plain DTW"),
-        "reference": named(kept, "reference"),
-        "shipped": _of(kept, shipped),
+        "plain DTW": get_tasks(kept, "plain DTW"),
+        "reference": get_tasks(kept, "reference"),
+        "shipped": _get_shipped(kept, shipped),
     }
     for name, tasks in models.items():
         if "cost" in tasks:

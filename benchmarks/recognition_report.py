@@ -1,11 +1,12 @@
-"""One report of the recogniser on real recordings: recognition beside DTW, open set, latency.
+"""Measure the recogniser on real recordings, compared with DTW and soft-DTW without learning.
 
-Enrols the exemplars of every episode in a ``Recogniser`` and asks it for the queries, without a threshold: the answer
-is the nearest action. The same episodes go through recognisers whose models learn nothing, with plain DTW and with
-soft-DTW on coordinates. Open set and latency are read from what ``openset.py`` and ``recogniser.py`` measured
-(``--all`` runs both first). Writes docs/results/recogniser.md and benchmarks/results/recogniser.json.
+Enrols the exemplars of every episode in a ``Recogniser`` and recognises the queries without a threshold, so the answer
+is the nearest action. The same episodes are given to recognisers with plain DTW and with soft-DTW on coordinates. The
+results of open-set recognition and latency come from ``openset.py`` and ``recogniser.py`` (``--all`` runs both first).
+Writes docs/results/recogniser.md and benchmarks/results/recogniser.json.
 
     JEANIE_DATA=... python benchmarks/recognition_report.py
+    python benchmarks/recognition_report.py --page         # only the page, from the stored results
 """
 
 import argparse
@@ -48,7 +49,7 @@ MEASURED = {"openset.json": "openset.py", "latency.json": "recogniser.py"}
 
 @dataclass(frozen=True)
 class Task:
-    """Episodes of a data set under one title; ``whole`` is one fixed episode, whose queries are the trials."""
+    """Episodes of a data set; ``whole`` means a single fixed episode, with statistics over its queries."""
 
     title: str
     data: Dataset
@@ -57,8 +58,8 @@ class Task:
     whole: bool = False
 
 
-def tasks(episodes: int) -> Iterator[Task]:
-    """The three tasks, the first ``episodes`` of every split."""
+def open_tasks(episodes: int) -> Iterator[Task]:
+    """Yield the three tasks with the first ``episodes`` of every split."""
     chosen = get_protocol("msraction3d-exemplars")
     data = chosen.open()
     (split,) = chosen.splits(data)
@@ -81,15 +82,15 @@ def tasks(episodes: int) -> Iterator[Task]:
     yield Task("SBU", data, drawn, "8 interactions of two persons, other pairs")
 
 
-def methods(data: Dataset) -> dict[str, FewShotModel]:
-    """The shipped model and two without learning, for the layout of a data set."""
+def build_methods(data: Dataset) -> dict[str, FewShotModel]:
+    """Return the shipped model and two models without learning, for the layout of a data set."""
     plain = RAW.with_values({"inputs.prepare.layout": data.layout.name, "align.persons": "matched"})
     soft = plain.with_values({"align.gamma": GAMMA})
     return {OURS: FewShotModel.load(), DTW: FewShotModel.raw(plain), SOFT: FewShotModel.raw(soft)}
 
 
-def recognised(model: FewShotModel, task: Task) -> list[list[bool]]:
-    """For every episode, whether the nearest action of each query is the right one."""
+def find_right_answers(model: FewShotModel, task: Task) -> list[list[bool]]:
+    """Return for every episode and query whether the nearest action is the right one."""
     found = []
     with Recogniser.load(model=model, threshold=0) as recogniser:
         for episode in task.episodes:
@@ -98,21 +99,23 @@ def recognised(model: FewShotModel, task: Task) -> list[list[bool]]:
                 recogniser.forget(label)
             for clip, number in zip(episode.support.tolist(), episode.support_labels.tolist(), strict=True):
                 recogniser.enrol(names[number], task.data[clip])
-            asked = zip(episode.query.tolist(), episode.query_labels.tolist(), strict=True)
-            found.append([recogniser.recognise(task.data[clip]).nearest == names[n] for clip, n in asked])
+            queries = zip(episode.query.tolist(), episode.query_labels.tolist(), strict=True)
+            found.append([recogniser.recognise(task.data[clip]).nearest == names[n] for clip, n in queries])
     return found
 
 
-def estimate(right: list[list[bool]], whole: bool) -> Estimate:
-    """Accuracy in percent: Wilson's interval over queries, or Student's over episodes."""
+def estimate_accuracy(right: list[list[bool]], whole: bool) -> Estimate:
+    """Return the accuracy in percent with Wilson's interval over queries, or Student's interval over episodes."""
     if whole:
         (row,) = right
         return estimate_share(sum(row), len(row)).times(100)
     return estimate_mean([sum(row) / len(row) for row in right])[0].times(100)
 
 
-def difference(ours: list[list[bool]], others: list[list[bool]], whole: bool) -> tuple[Estimate, float]:
-    """Paired difference in percent, with its interval and p-value (McNemar, or Student over episodes)."""
+def estimate_difference(
+    ours: list[list[bool]], others: list[list[bool]], whole: bool
+) -> tuple[Estimate, float]:
+    """Return the paired difference in percent with its interval and p-value (McNemar, or Student over episodes)."""
     if whole:
         pairs = list(zip(ours[0], others[0], strict=True))
         first, second = (sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
@@ -122,67 +125,70 @@ def difference(ours: list[list[bool]], others: list[list[bool]], whole: bool) ->
     return found.times(100), p
 
 
-def measured(model: FewShotModel) -> dict[str, Any]:
-    """What the other scripts wrote, where it was of this model."""
+def read_measured(model: FewShotModel) -> dict[str, Any]:
+    """Return the results of the other scripts; exit if they belong to another model."""
     known = {}
     for file, script in MEASURED.items():
         path = RESULTS / file
         if not path.is_file() or json.loads(path.read_text())["model"] != fingerprint(model):
             raise SystemExit(
-                f"{file} is not of this model: run benchmarks/{script} first, or this with --all"
+                f"{file} belongs to another model; run benchmarks/{script} first, or this script with --all"
             )
         known[file] = json.loads(path.read_text())
     return known
 
 
-def page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[str, Any]) -> str:
-    """The report."""
+def format_page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[str, Any]) -> str:
+    """Return the page."""
     lines = [
-        "# The recogniser on real recordings",
+        "# Recogniser results: accuracy, confidence and latency",
         "",
-        "Written by `benchmarks/recognition_report.py`. No data set here was trained on or fitted to; how often they",
-        "were looked at on the way stands on [the model's card](../../jeanie/models/default/CARD.md).",
+        "Written by `benchmarks/recognition_report.py`. No data set of this page was used for training or fitting. The",
+        "[model card](../../jeanie/models/default/CARD.md) says how often they were evaluated during development.",
         "",
-        "## One example of every action",
+        "## Accuracy with one example per action",
         "",
-        "`Recogniser` with one enrolled example of each action; the answer is the nearest action, without a threshold.",
-        "DTW and soft-DTW are recognisers of the same kind whose features are body-sized coordinates and deviations",
-        f"from the mean pose (`FewShotModel.raw`), soft-DTW with gamma {GAMMA}. Percent right with 95 % intervals:",
-        "Wilson's over queries for MSRAction3D, Student's over episodes for the others, whose episodes share clips, so",
-        "that theirs are a little narrow.",
+        "`Recogniser` with one enrolled example per action; the answer is the nearest action, without a threshold. DTW",
+        "and soft-DTW are the same recogniser with coordinates scaled by body size and deviations from the mean pose",
+        f"as features (`FewShotModel.raw`); soft-DTW has gamma {GAMMA}. Accuracy in percent, 95 % intervals: Wilson's",
+        "interval over queries for MSRAction3D, Student's interval over episodes for the others. Their episodes share",
+        "clips, so these intervals are slightly too narrow.",
         "",
         f"| | episodes | queries | {OURS} | {DTW} | {SOFT} |",
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        cells = [_interval(row["accuracy"][name]) for name in (OURS, DTW, SOFT)]
+        cells = [_format_interval(row["accuracy"][name]) for name in (OURS, DTW, SOFT)]
         lines.append(f"| {row['title']} | {row['episodes']} | {row['queries']} | " + " | ".join(cells) + " |")
     lines += ["", *(f"- {row['title']}: {row['note']}" for row in rows)]
     lines += [
         "",
-        "Paired differences, the shipped model minus the other, and p-values adjusted for all six (Holm):",
+        "Paired differences (shipped model minus the other) and p-values adjusted for all six comparisons (Holm):",
         "",
     ]
     lines += [f"| | minus {DTW} | p | minus {SOFT} | p |", "|---|---|---|---|---|"]
     for row in rows:
-        cells = [f"{_signed(row['minus'][name])} | {_p(row['minus'][name]['p'])}" for name in (DTW, SOFT)]
+        cells = [
+            f"{_format_signed(row['minus'][name])} | {_format_p(row['minus'][name]['p'])}"
+            for name in (DTW, SOFT)
+        ]
         lines.append(f"| {row['title']} | " + " | ".join(cells) + " |")
     with_them = rows[0]["with_exemplars"]
     lines += [
         "",
-        f"With the {with_them['exemplars']} exemplars among the queries, as some publish it, MSRAction3D is "
+        f"If the {with_them['exemplars']} exemplars are also queries, as in some publications, MSRAction3D has "
         f"{with_them[OURS]:.1f} % ({DTW} {with_them[DTW]:.1f} %, {SOFT} {with_them[SOFT]:.1f} %).",
         "",
-        "## Knowing when not",
+        "## Open-set confidence",
         "",
-        "How well queries of enrolled actions are told from others (1 is always, 0.5 is by chance), and what happens",
-        "at the usual threshold: [the whole of it](openset.md).",
+        "AUROC says how well queries of enrolled actions are separated from the others (1: perfect, 0.5: chance). The",
+        "other columns are for the default threshold. See [all results](openset.md).",
         "",
-        "| | AUROC | false alarms | recognised rightly | confused | calibration error |",
+        "| | AUROC | false alarms | recognised | confused | calibration error |",
         "|---|---|---|---|---|---|",
     ]
     for one in known["openset.json"]["results"]:
-        if "left out" in one["name"]:  # of the data that was fitted on
+        if "held out" in one["name"]:  # other actions of these data sets were used to fit
             continue
         keys = ("auroc", "false_alarms", "recognised", "confused", "error")
         lines.append(f"| {one['name']} | " + " | ".join(f"{one[key]:.3f}" for key in keys) + " |")
@@ -192,56 +198,56 @@ def page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[str, Any
         "## Latency",
         "",
         f"One pass of the encoder takes {latency['encoder_ms']:.1f} ms ({latency['machine']}, "
-        f"{latency['threads']} thread); one recognition, in such passes: [more](latency.md).",
+        f"{latency['threads']} thread). Duration of one recognition in encoder passes ([details](latency.md)):",
         "",
         "| " + " | ".join(f"{one['examples']} examples" for one in latency["sizes"]) + " |",
         "|" + "---|" * len(latency["sizes"]),
         "| " + " | ".join(f"{one['passes']:.2f}" for one in latency["sizes"]) + " |",
         "",
-        f"Model {about['model'][:8]}, commit {_commit(about['commit'])}, torch {about['versions']['torch']},"
+        f"Model {about['model'][:8]}, commit {_format_commit(about['commit'])}, torch {about['versions']['torch']},"
         f" {about['seconds']:.0f} s.",
     ]
     return "\n".join([*lines, ""])
 
 
-def _interval(one: dict[str, float]) -> str:
+def _format_interval(one: dict[str, float]) -> str:
     return f"{one['value']:.1f} ({one['low']:.1f} to {one['high']:.1f})"
 
 
-def _signed(one: dict[str, float]) -> str:
+def _format_signed(one: dict[str, float]) -> str:
     return f"{one['value']:+.1f} ({one['low']:+.1f} to {one['high']:+.1f})"
 
 
-def _commit(text: str | None) -> str:
-    """Ten digits, with "+" where files differ from it."""
+def _format_commit(text: str | None) -> str:
+    """Return the first ten digits, with "+" if files differ from the commit."""
     return "unknown" if text is None else text[:10] + "+" * text.endswith("+")
 
 
-def _p(value: float) -> str:
+def _format_p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _plain(one: Estimate) -> dict[str, float]:
+def _to_dict(one: Estimate) -> dict[str, float]:
     return {"value": one.value, "low": one.low, "high": one.high}
 
 
-def measured_task(task: Task) -> dict[str, Any]:
-    """All methods on one task."""
+def measure_task(task: Task) -> dict[str, Any]:
+    """Return the results of all methods on one task."""
     right = {}
-    for name, model in methods(task.data).items():
-        right[name] = recognised(model, task)
-        print(f"{task.title}, {name}: {estimate(right[name], task.whole)}", flush=True)
+    for name, model in build_methods(task.data).items():
+        right[name] = find_right_answers(model, task)
+        print(f"{task.title}, {name}: {estimate_accuracy(right[name], task.whole)}", flush=True)
     row: dict[str, Any] = {
         "title": task.title,
         "note": task.note,
         "episodes": len(task.episodes),
         "queries": sum(map(len, right[OURS])),
-        "accuracy": {name: _plain(estimate(found, task.whole)) for name, found in right.items()},
+        "accuracy": {name: _to_dict(estimate_accuracy(found, task.whole)) for name, found in right.items()},
         "minus": {},
     }
     for name in (DTW, SOFT):
-        found, p = difference(right[OURS], right[name], task.whole)
-        row["minus"][name] = {**_plain(found), "p": p}
+        found, p = estimate_difference(right[OURS], right[name], task.whole)
+        row["minus"][name] = {**_to_dict(found), "p": p}
     if task.whole:  # an exemplar is its own nearest example
         count = len(task.episodes[0].support)
         shares = {name: 100 * (sum(one[0]) + count) / (len(one[0]) + count) for name, one in right.items()}
@@ -254,17 +260,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--episodes", type=int, default=30, help="of every pair of cameras; thrice that of SBU"
+        "--episodes", type=int, default=30, help="episodes per pair of cameras; SBU has three times as many"
     )
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="number of torch threads")
     parser.add_argument("--all", action="store_true", help="run openset.py and recogniser.py first")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; write the page from the stored results"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.all:
         for script in MEASURED.values():
             subprocess.run([sys.executable, str(ROOT / "benchmarks" / script)], check=True)
-    known, start = measured(FewShotModel.load()), time.monotonic()
-    rows = [measured_task(task) for task in tasks(options.episodes)]
+    known, start = read_measured(FewShotModel.load()), time.monotonic()
+    if options.page:
+        stored = json.loads((RESULTS / "recogniser.json").read_text())
+        PAGE.write_text(format_page(stored["tasks"], known, stored))
+        return
+    rows = [measure_task(task) for task in open_tasks(options.episodes)]
     places = [(row, name) for row in rows for name in (DTW, SOFT)]
     adjusted = holm([row["minus"][name]["p"] for row, name in places])
     for (row, name), p in zip(places, adjusted, strict=True):
@@ -276,7 +289,7 @@ def main() -> None:
         "seconds": time.monotonic() - start,
     }
     (RESULTS / "recogniser.json").write_text(json.dumps({**about, "tasks": rows}, indent=1) + "\n")
-    PAGE.write_text(page(rows, known, about))
+    PAGE.write_text(format_page(rows, known, about))
 
 
 if __name__ == "__main__":

@@ -114,9 +114,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--azimuth", type=float, default=75)
-    parser.add_argument("--altitude", type=float, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the data set")
+    parser.add_argument("--azimuth", type=float, default=75, help="largest azimuth of the views in degrees")
+    parser.add_argument("--altitude", type=float, default=0, help="largest altitude of the views in degrees")
     options = parser.parse_args()
     outcome = measure(options.seed, views=EulerViews(options.azimuth, options.altitude))
     gain = outcome.with_views.astype(float) - outcome.plain

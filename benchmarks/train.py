@@ -1,11 +1,11 @@
-"""How fast training is: one episode, beside the same episode computed the way the authors' code does it.
+"""Speed of one training episode, compared with the same episode in plain torch with loops.
 
-10-way 1-shot on MSRAction3D ($JEANIE_DATA), 5 x 5 views, the encoder of the paper's small preset, blocks of 8
-frames, the paper's loss, SGD: forward, backward and the new weights, on one thread, in CPU seconds. The plain side is
-torch as well and has the same weights: it loops over clips, views and blocks to encode, and over pairs, blocks and
-views to align, one small tensor at a time; autograd does the rest. A second plain side takes all views of a cell at
-once. Neither is compiled. All sides must give the same distances and gradients before anything is timed. Writes
-benchmarks/results/train.json.
+The episode is 10-way 1-shot on MSRAction3D ($JEANIE_DATA) with 5 x 5 views, the encoder of the paper's small preset,
+blocks of 8 frames, the paper's loss and SGD. The time covers forward, backward and the update of the weights on one
+thread, in CPU seconds. The plain versions are also torch and have the same weights. The first loops over clips, views
+and blocks to encode, and over pairs, blocks and views to align, like the authors' code. The second computes all views
+of a cell at once. Neither is compiled. All versions must give the same distances and gradients before they are timed.
+Writes benchmarks/results/train.json.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from jeanie.training.config import TrainConfig
 from jeanie.training.step import Learner
 
 ROOT = Path(__file__).resolve().parent.parent
-# dropout is off on both sides, so that their gradients can be compared; sigma is such that distances are not saturated
+# without dropout the gradients can be compared; with this sigma the distances are not saturated
 MODEL = ModelConfig(
     views=EulerViewsConfig(azimuth=30, altitude=30, step=15),
     encoder=PRESETS["small"].with_values(dropout=0.0),
@@ -52,19 +52,19 @@ WAY = 10
 Alignment = Callable[[Tensor, float, int], Tensor]
 
 
-# --- the plain side: nothing of ours but the encoder's weights ---
+# --- the plain versions: they use only the encoder of jeanie ---
 
 
-def turned(joints: Tensor, azimuth: float, altitude: float) -> Tensor:
-    """A clip [frame, joint, 3] seen from one view."""
+def rotate(joints: Tensor, azimuth: float, altitude: float) -> Tensor:
+    """Return a clip [frame, joint, 3] in one view."""
     a, b = math.radians(azimuth), math.radians(altitude)
     about_y = torch.tensor([[math.cos(a), 0, -math.sin(a)], [0, 1, 0], [math.sin(a), 0, math.cos(a)]])
     about_x = torch.tensor([[1, 0, 0], [0, math.cos(b), math.sin(b)], [0, -math.sin(b), math.cos(b)]])
     return joints @ (about_x @ about_y).T
 
 
-def plain_blocks(joints: Tensor, length: int = 8, stride: int = 5) -> list[Tensor]:
-    """Scaled blocks of a clip, one by one."""
+def cut_plain_blocks(joints: Tensor, length: int = 8, stride: int = 5) -> list[Tensor]:
+    """Return the scaled blocks of a clip."""
     largest = joints.abs().amax((0, 1))
     joints = joints / torch.where(largest > 0, largest, 1.0)
     starts = list(range(0, max(1, len(joints) - length + 1), stride))
@@ -75,20 +75,20 @@ def plain_blocks(joints: Tensor, length: int = 8, stride: int = 5) -> list[Tenso
     return [joints[start : start + length] for start in starts]
 
 
-def plain_features(
+def compute_plain_features(
     encoder: Callable[[Tensor], Tensor], joints: Tensor, angles: list[float]
 ) -> list[list[Tensor]]:
-    """Features by view and block: the encoder is called for one block at a time."""
+    """Return the features by view and block; the encoder is called once per block."""
     views = []
     for azimuth in angles:
         for altitude in angles:
-            blocks = plain_blocks(turned(joints, azimuth, altitude))
+            blocks = cut_plain_blocks(rotate(joints, azimuth, altitude))
             views.append([encoder(block[None])[0] for block in blocks])
     return views
 
 
-def plain_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
-    """JEANIE with shift 1 on one pair's cost [view, t, s], cell by cell; ``size`` is the width of the view grid."""
+def align_plain(cost: Tensor, gamma: float, size: int) -> Tensor:
+    """Return the JEANIE distance (shift 1) of a cost [view, t, s], cell by cell; ``size`` is the width of the grid."""
     grid = list(itertools.product(range(size), repeat=2))
     near = [[i for i, (c, d) in enumerate(grid) if abs(a - c) <= 1 and abs(b - d) <= 1] for a, b in grid]
     cells = cost.unbind()
@@ -107,8 +107,8 @@ def plain_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
     return -gamma * torch.logsumexp(ends / -gamma, 0)
 
 
-def windowed_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
-    """The same with all views of a cell at once, as one would write it with a little thought."""
+def align_windowed(cost: Tensor, gamma: float, size: int) -> Tensor:
+    """Return the same distance with all views of a cell at once."""
     grid = cost.reshape(size, size, *cost.shape[1:])
     turns = list(itertools.product(range(3), repeat=2))
 
@@ -127,17 +127,17 @@ def windowed_alignment(cost: Tensor, gamma: float, size: int) -> Tensor:
     return -gamma * torch.logsumexp(here.flatten() / -gamma, 0)
 
 
-def plain_distances(
+def compute_plain_distances(
     encoder: Callable[[Tensor], Tensor],
     queries: list[Tensor],
     supports: list[Tensor],
     model: ModelConfig,
     align: Alignment,
 ) -> Tensor:
-    """Distances [query, support] of prepared clips [frame, joint, 3]."""
+    """Return the distances [query, support] of prepared clips [frame, joint, 3]."""
     angles = [-30.0, -15.0, 0.0, 15.0, 30.0]
-    seen = [plain_features(encoder, clip, angles) for clip in queries]
-    recorded = [plain_features(encoder, clip, [0.0])[0] for clip in supports]
+    seen = [compute_plain_features(encoder, clip, angles) for clip in queries]
+    recorded = [compute_plain_features(encoder, clip, [0.0])[0] for clip in supports]
     rows = []
     for views in seen:
         row = []
@@ -152,52 +152,52 @@ def plain_distances(
     return torch.stack(rows)
 
 
-def plain_loss(distances: Tensor, episode: Episode) -> Tensor:
-    """The paper's loss with beta 1."""
+def compute_plain_loss(distances: Tensor, episode: Episode) -> Tensor:
+    """Return the paper's loss with beta 1."""
     same = episode.query_labels[:, None] == episode.support_labels
     near, far = distances[same], distances[~same]
     target = far.detach().topk(distances.shape[1]).values.mean()
     return (near.mean() - near.detach().min()) ** 2 + (far.mean() - target) ** 2
 
 
-def clips_of(store: Store, episode: Episode) -> tuple[list[Tensor], list[Tensor]]:
-    """Prepared queries and supports, each clip [frame, joint, 3]."""
+def get_clips(store: Store, episode: Episode) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the prepared queries and supports, each clip [frame, joint, 3]."""
     queries, supports = (
         [store[[int(clip)]].joints[0, 0] for clip in clips] for clips in (episode.query, episode.support)
     )
     return queries, supports
 
 
-def plain_step(model: FewShotModel, store: Store, episode: Episode, align: Alignment) -> Tensor:
-    """One training episode; returns its distances."""
-    queries, supports = clips_of(store, episode)
+def run_plain_step(model: FewShotModel, store: Store, episode: Episode, align: Alignment) -> Tensor:
+    """Train on one episode and return its distances."""
+    queries, supports = get_clips(store, episode)
     assert model.encoder is not None
     optimiser = torch.optim.SGD(model.parameters(), lr=TRAIN.rate, weight_decay=TRAIN.weight_decay)
     optimiser.zero_grad()
-    distances = plain_distances(model.encoder, queries, supports, model.config, align)
-    plain_loss(distances, episode).backward()
+    distances = compute_plain_distances(model.encoder, queries, supports, model.config, align)
+    compute_plain_loss(distances, episode).backward()
     optimiser.step()
     return distances.detach()
 
 
 PLAIN: dict[str, Alignment] = {
-    "plain torch": plain_alignment,
-    "plain torch, views at once": windowed_alignment,
+    "plain torch": align_plain,
+    "plain torch, views at once": align_windowed,
 }
 
 
 # --- measuring ---
 
 
-def seconds(step: Callable[[], object]) -> float:
-    """CPU seconds of this process."""
+def measure_seconds(step: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call."""
     start = time.process_time()
     step()
     return time.process_time() - start
 
 
 class Task:
-    """The data, and a learner for so many queries a class."""
+    """The data of the episodes."""
 
     def __init__(self) -> None:
         self.protocol = get_protocol("msraction3d-splits")
@@ -212,39 +212,39 @@ class Task:
         episodes = self.split.training_episodes(
             self.data, way=WAY, queries=queries, count=TRAIN.episodes, seed=0
         )
-        for number in range(50):  # all clips are read and prepared before anything is timed
+        for number in range(50):  # read and prepare all clips before the measurement
             self.store[episodes[number].query], self.store[episodes[number].support]
         return Learner(model, TRAIN, episodes, self.store, World())
 
 
 def check_same(learner: Learner, align: Alignment) -> dict[str, float]:
-    """Distances and gradients of both sides on one episode; raises where they differ by more than rounding."""
+    """Return the differences of distances and gradients on one episode; exit if they exceed rounding."""
     model, store, episode = learner.model, learner.store, learner.episodes[0]
     model.train()
     learner.optimiser.zero_grad()
     ours = model(store[episode.query], store[episode.support])
-    plain_loss(ours, episode).backward()
+    compute_plain_loss(ours, episode).backward()
     gradients = [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
     model.zero_grad()
     assert model.encoder is not None
-    theirs = plain_distances(model.encoder, *clips_of(store, episode), MODEL, align)
-    plain_loss(theirs, episode).backward()
+    theirs = compute_plain_distances(model.encoder, *get_clips(store, episode), MODEL, align)
+    compute_plain_loss(theirs, episode).backward()
     others = [weight.grad for weight in model.parameters() if weight.grad is not None]
     value = ((ours - theirs).abs().max() / theirs.abs().max()).item()
     whole = torch.cat([one.flatten() for one in others])
     slope = ((torch.cat([one.flatten() for one in gradients]) - whole).norm() / whole.norm()).item()
     if not (value < 1e-4 and slope < 1e-2):
-        raise SystemExit(f"the two sides disagree: distances by {value:.2g}, gradients by {slope:.2g}")
+        raise SystemExit(f"the two versions differ: distances by {value:.2g}, gradients by {slope:.2g}")
     return {"relative difference of distances": value, "relative difference of gradients": slope}
 
 
-def where(learner: Learner, rounds: int = 9) -> dict[str, float]:
-    """Milliseconds of the parts of one step."""
+def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
+    """Return the milliseconds of each part of a step."""
     model, store = learner.model, learner.store
     model.train()
     found: dict[str, list[float]] = {}
 
-    def timed(name: str, work: Callable[[], Any]) -> Any:
+    def time_part(name: str, work: Callable[[], Any]) -> Any:
         start = time.process_time()
         result = work()
         found.setdefault(name, []).append(1e3 * (time.process_time() - start))
@@ -252,55 +252,57 @@ def where(learner: Learner, rounds: int = 9) -> dict[str, float]:
 
     for number in range(rounds):
         episode = learner.episodes[number]
-        query, support = timed("batches", lambda e=episode: (store[e.query], store[e.support]))
-        blocks, _ = timed("views and blocks", lambda q=query: arrange(q, MODEL.inputs, model.views))
-        left = timed("encoder, queries (with views and blocks)", lambda q=query: model.features(q, "query"))
-        right = timed("encoder, supports", lambda s=support: model.features(s, "support"))
-        distances = timed("alignment", lambda x=left, y=right: model.compare(x, y))
-        loss = plain_loss(distances, episode)
-        ends = timed(
+        query, support = time_part("batches", lambda e=episode: (store[e.query], store[e.support]))
+        blocks, _ = time_part("views and blocks", lambda q=query: arrange(q, MODEL.inputs, model.views))
+        left = time_part(
+            "encoder, queries (with views and blocks)", lambda q=query: model.features(q, "query")
+        )
+        right = time_part("encoder, supports", lambda s=support: model.features(s, "support"))
+        distances = time_part("alignment", lambda x=left, y=right: model.compare(x, y))
+        loss = compute_plain_loss(distances, episode)
+        ends = time_part(
             "backward, alignment",
             lambda z=loss, x=left, y=right: torch.autograd.grad(z, (x.values, y.values)),
         )
-        timed(
+        time_part(
             "backward, encoder",
             lambda x=left, y=right, g=ends: torch.autograd.backward((x.values, y.values), g),
         )
-        timed("optimiser", learner.optimiser.step)
+        time_part("optimiser", learner.optimiser.step)
         del blocks
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def against_pairs(task: Task, rounds: int = 7) -> dict[str, dict[str, float]]:
-    """Milliseconds an episode for 1, 2, 4 and 8 queries a class, in turns."""
+def measure_by_pairs(task: Task, rounds: int = 7) -> dict[str, dict[str, float]]:
+    """Return the milliseconds per episode with 1, 2, 4 and 8 queries per class, measured in turns."""
     learners = {queries: task.learner(queries) for queries in (1, 2, 4, 8)}
     times: dict[int, list[float]] = {queries: [] for queries in learners}
     for number in range(rounds + 1):
         for queries, learner in learners.items():
-            spent = seconds(lambda one=learner, k=number: one.step(k))
+            spent = measure_seconds(lambda one=learner, k=number: one.step(k))
             if number:
                 times[queries].append(1e3 * spent)
     rows = {}
     for queries, values in times.items():
         pairs, ms = queries * WAY * WAY, statistics.median(values)
-        rows[str(pairs)] = {"ms": ms, "us a pair": 1e3 * ms / pairs}
+        rows[str(pairs)] = {"ms": ms, "us per pair": 1e3 * ms / pairs}
     return rows
 
 
-def commit() -> str:
-    shown = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
-    return shown.stdout.strip()
+def read_commit() -> str:
+    output = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    return output.stdout.strip()
 
 
 def measure(rounds: int) -> dict[str, Any]:
     torch.set_num_threads(1)
-    keep_freed_memory()  # as training does; all sides have it
+    keep_freed_memory()  # as in training; it applies to all versions
     task = Task()
     learner = task.learner()
     result: dict[str, Any] = {
         "machine": platform.processor() or platform.machine(), "instruction_set": get_instruction_set(),
-        "torch": torch.__version__, "python": platform.python_version(), "commit": commit(), "threads": 1,
-        "dtype": "float32", "seed": 0, "task": "MSRAction3D, 10-way 1-shot, 1 query a class, 5x5 views, small preset",
+        "torch": torch.__version__, "python": platform.python_version(), "commit": read_commit(), "threads": 1,
+        "dtype": "float32", "seed": 0, "task": "MSRAction3D, 10-way 1-shot, 1 query per class, 5x5 views, small preset",
     }  # fmt: skip
     result["agreement"] = {name: check_same(learner, align) for name, align in PLAIN.items()}
     episodes = learner.episodes
@@ -311,27 +313,29 @@ def measure(rounds: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in ("jeanie", *PLAIN)}
     for turn in range(rounds):
         times["jeanie"] += [
-            seconds(lambda k=number: learner.step(k)) for number in range(5 * turn, 5 * turn + 5)
+            measure_seconds(lambda k=number: learner.step(k)) for number in range(5 * turn, 5 * turn + 5)
         ]
         for name, align in PLAIN.items():
-            step = functools.partial(plain_step, learner.model, learner.store, episodes[5 * turn], align)
-            times[name].append(seconds(step))
+            step = functools.partial(run_plain_step, learner.model, learner.store, episodes[5 * turn], align)
+            times[name].append(measure_seconds(step))
         print(
             f"round {turn + 1}: " + ", ".join(f"{name} {1e3 * x[-1]:.0f} ms" for name, x in times.items()),
             flush=True,
         )
     medians = {name: statistics.median(values) for name, values in times.items()}
-    result["CPU ms an episode"] = {name: 1e3 * value for name, value in medians.items()}
+    result["CPU ms per episode"] = {name: 1e3 * value for name, value in medians.items()}
     result["times slower than jeanie"] = {name: medians[name] / medians["jeanie"] for name in PLAIN}
-    result["episodes a CPU second"] = 1 / medians["jeanie"]
-    result["where the time goes, CPU ms"] = where(learner)
-    result["cost against pairs"] = against_pairs(task)
+    result["episodes per CPU second"] = 1 / medians["jeanie"]
+    result["parts of a step, CPU ms"] = measure_parts(learner)
+    result["time by number of pairs"] = measure_by_pairs(task)
     return result
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=2, help="episodes of the plain side")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="episodes of the plain versions")
     result = measure(parser.parse_args().rounds)
     path = ROOT / "benchmarks/results/train.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from movements import joined, moved, performed, seen_from, slower
+from movements import join_clips, move_joint, open_clip, slow_down, view_from
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -31,13 +31,13 @@ def folder(tmp_path_factory):
 def library(folder):
     with Recogniser.load(folder / "library.db") as recogniser:
         for action in ACTIONS:
-            recogniser.enrol(action, [performed(action, 0, take=take, noise=1.0) for take in (0, 1)])
+            recogniser.enrol(action, [open_clip(action, 0, take=take, noise=1.0) for take in (0, 1)])
     return folder / "library.db"
 
 
 @pytest.fixture(scope="module")
 def show():
-    return joined([performed(action, 1) for action in ACTIONS], pause=1.2)
+    return join_clips([open_clip(action, 1) for action in ACTIONS], pause=1.2)
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def lines_of(joints, rate=30):
 
 
 def test_align_says_how_the_second_differs_from_the_first(tmp_path):
-    wave = performed("wave")
+    wave = open_clip("wave")
     write_npz(wave.replace(name="teacher"), tmp_path / "a.npz")
-    write_npz(slower(seen_from(moved(wave, "left_elbow", up=-0.2), 30), 1.4), tmp_path / "b.npz")
+    write_npz(slow_down(view_from(move_joint(wave, "left_elbow", up=-0.2), 30), 1.4), tmp_path / "b.npz")
     page = tmp_path / "page.html"
     done = run("align", tmp_path / "a.npz", tmp_path / "b.npz", "--html", page)
     assert done.exit_code == 0, done.output
@@ -68,7 +68,7 @@ def test_align_says_how_the_second_differs_from_the_first(tmp_path):
 
 def test_find_lists_segments(folder, long_file, show):
     first, last, _ = show[1][1]
-    write_npz(performed("kick_forward", 0), folder / "kick.npz")
+    write_npz(open_clip("kick_forward", 0), folder / "kick.npz")
     archive = folder / "archive"
     write_archive([Motion(show[0], LAYOUTS["ntu25"], rate=30.0, name="show")], archive, name="shows")
     done = run("find", folder / "kick.npz", archive, "--k", 2, "--cache", folder / "cache", "--json")
@@ -119,7 +119,7 @@ def test_watch_answers_while_lines_still_come(library, show):
 def test_watch_looks_at_recordings_in_a_folder(library, tmp_path, long_file):
     inbox = tmp_path / "inbox"
     inbox.mkdir()
-    write_npz(performed("kick_forward", 1), inbox / "a.npz")
+    write_npz(open_clip("kick_forward", 1), inbox / "a.npz")
     done = run("watch", inbox, "--library", library, "--once", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) | {"confidence": 0, "distance": 0} == {
@@ -178,7 +178,7 @@ def test_a_file_that_is_written_anew_comes_again(tmp_path):
     ],
 )
 def test_wrong_input_is_a_message_and_code_2(arguments, message, folder, library, long_file, tmp_path):
-    write_npz(performed("wave")[:1], tmp_path / "pose.npz")
+    write_npz(open_clip("wave")[:1], tmp_path / "pose.npz")
     places = {"file": long_file, "folder": folder, "library": library, "pose": tmp_path / "pose.npz"}
     wanted = [one.format(**places) for one in arguments]
     done = run(*wanted)

@@ -238,7 +238,7 @@ def test_the_regression_is_the_one_of_highest_likelihood(script):
     right = torch.from_numpy(rng.random(4000)) < torch.sigmoid(
         0.5 + rows @ torch.tensor([1.0, -2.0]).double()
     )
-    found = script.fit(rows, right)
+    found = script.fit_logistic(rows, right)
     assert_close(found, torch.tensor([0.5, 1.0, -2.0]).double(), atol=0.25, rtol=0)
 
     def likelihood(solution):
@@ -258,9 +258,9 @@ def test_the_script_measures_what_the_recogniser_answers(script, model):
     names = ["squat", "bow", "kick_forward"]
     studio = open_synthetic(subjects=3, takes=1, cameras=1, actions=names)
     background_set = BackgroundSet.for_model(model)
-    found = script.table(model, background_set, studio, range(len(studio)))
+    found = script.compute_table(model, background_set, studio, range(len(studio)))
     examples = [torch.tensor([0, 1]), torch.tensor([3])]
-    answers = script.answers(found, torch.tensor([2, 5, 8]), np.array(names[:2]), examples)
+    answers = script.answer_queries(found, torch.tensor([2, 5, 8]), np.array(names[:2]), examples)
     assert answers.right.tolist() == [True, True, False]
     assert answers.known.tolist() == [True, True, False]
     with Recogniser.load(model=model) as recogniser:
@@ -276,15 +276,15 @@ def test_changed_clips_are_the_same_movements_further_away_the_stronger(script, 
     clips = open_synthetic(subjects=1, takes=1, cameras=1, noise=0, missing=0).motions[::12]
     apart = []
     for strength in (0.0, 0.5, 1.5):
-        made = [script.changed(clip, strength, seed) for seed, clip in enumerate(clips)]
+        made = [script.augment_motion(clip, strength, seed) for seed, clip in enumerate(clips)]
         table = model.distances(made, clips)
         apart.append(float(table.diagonal().mean()))
         assert (table.argmin(1) == torch.arange(len(clips))).float().mean() >= 0.8, "they stay themselves"
     assert apart[0] < 0.01, "a strength of 0 only reads the clip at other moments"
     assert apart == sorted(apart)
-    again = script.changed(clips[0], 1.5, 0)
-    assert_close(again.joints, script.changed(clips[0], 1.5, 0).joints)
-    assert not torch.equal(again.joints, script.changed(clips[0], 1.5, 1).joints)
+    again = script.augment_motion(clips[0], 1.5, 0)
+    assert_close(again.joints, script.augment_motion(clips[0], 1.5, 0).joints)
+    assert not torch.equal(again.joints, script.augment_motion(clips[0], 1.5, 1).joints)
 
 
 def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script):
@@ -299,7 +299,7 @@ def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script):
     around = torch.zeros(count), torch.ones(count)
     found = script.Table("letters", labels, subjects, apart, apart, around, around)
     for shots in (1, 3):
-        answers = script.episode(found, list("abcd"), 2, shots, rng)
+        answers = script.run_episode(found, list("abcd"), 2, shots, rng)
         assert (answers.distance == 2).all()
         assert answers.known.tolist() == [True] * script.QUERIES + [False] * script.QUERIES
 
@@ -313,9 +313,9 @@ def test_unknown_actions_of_a_sensor_never_seen_are_told_from_enrolled_ones(scri
         if label % 2 and take == 2
     ]
     background_set = BackgroundSet.for_model(model)
-    found = script.table(model, background_set, data, chosen)
-    shown = script.episodes(found, sorted(set(found.labels)), 0, [(3, 1), (3, 3)])
-    result = script.measured("msraction3d", shown, Calibration.from_file(CALIBRATION_FILE))
+    found = script.compute_table(model, background_set, data, chosen)
+    shown = script.run_episodes(found, sorted(set(found.labels)), 0, [(3, 1), (3, 3)])
+    result = script.summarise_answers("msraction3d", shown, Calibration.from_file(CALIBRATION_FILE))
     assert result["auroc"] > 0.75
     assert result["false_alarms"] < 0.35
     assert result["error"] < 0.15

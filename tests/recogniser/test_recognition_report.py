@@ -19,8 +19,8 @@ def test_answers_through_the_recogniser_are_those_of_the_nearest_exemplar(script
         Episode(numbers[:, 0], torch.arange(3), numbers[:, 1], torch.arange(3), ("squat", "bow", "clap")),
         Episode(numbers[[2, 0], 1], torch.arange(2), numbers[[2, 0], 2], torch.arange(2), ("clap", "squat")),
     ]
-    for model in script.methods(data).values():
-        found = script.recognised(model, script.Task("three", data, episodes, ""))
+    for model in script.build_methods(data).values():
+        found = script.find_right_answers(model, script.Task("three", data, episodes, ""))
         for right, episode in zip(found, episodes, strict=True):
             table = model.distances(
                 *([data[i] for i in clips.tolist()] for clips in (episode.query, episode.support))
@@ -30,7 +30,7 @@ def test_answers_through_the_recogniser_are_those_of_the_nearest_exemplar(script
 
 
 def test_methods_are_the_shipped_model_and_two_that_learn_nothing(script):
-    models = script.methods(open_synthetic(subjects=2, takes=1, cameras=1, actions=["bow"]))
+    models = script.build_methods(open_synthetic(subjects=2, takes=1, cameras=1, actions=["bow"]))
     assert list(models) == [script.OURS, script.DTW, script.SOFT]
     assert models[script.OURS].config == FewShotModel.load().config
     assert [list(models[name].parameters()) for name in (script.DTW, script.SOFT)] == [[], []]
@@ -40,13 +40,13 @@ def test_methods_are_the_shipped_model_and_two_that_learn_nothing(script):
 
 def test_shares_and_paired_differences_are_counted_right(script):
     ours, others = [[True, True, True, False]], [[True, False, False, False]]
-    assert script.estimate(ours, whole=True).value == pytest.approx(75)
-    found, p = script.difference(ours, others, whole=True)
+    assert script.estimate_accuracy(ours, whole=True).value == pytest.approx(75)
+    found, p = script.estimate_difference(ours, others, whole=True)
     assert found.value == pytest.approx(50)
     assert p == pytest.approx(0.5)  # two queries differ, both one way: 2 * 1/4
     rng = np.random.default_rng(0)
     ours, others = (rng.random((20, 5)) < share for share in (0.8, 0.5))
-    found, _ = script.difference(ours.tolist(), others.tolist(), whole=False)
+    found, _ = script.estimate_difference(ours.tolist(), others.tolist(), whole=False)
     assert found.value == pytest.approx(100 * (ours.mean() - others.mean()))
     assert found.low < found.value < found.high
-    assert script.estimate(ours.tolist(), whole=False).value == pytest.approx(100 * ours.mean())
+    assert script.estimate_accuracy(ours.tolist(), whole=False).value == pytest.approx(100 * ours.mean())

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from movements import facing, moved, performed, seen_from, slower, two
+from movements import combine_persons, move_joint, open_clip, slow_down, turn_to_camera, view_from
 
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError
@@ -24,11 +24,11 @@ def model():
 
 @pytest.fixture(scope="module")
 def wave():
-    return facing(performed("wave"))
+    return turn_to_camera(open_clip("wave"))
 
 
 def test_a_turned_slowed_and_lowered_movement_is_told_as_such(model, wave):
-    query = slower(seen_from(moved(wave, "left_elbow", up=-0.15), 30), 1.4)
+    query = slow_down(view_from(move_joint(wave, "left_elbow", up=-0.15), 30), 1.4)
     found = explain(model, query, wave)
     assert (
         found.text
@@ -47,7 +47,7 @@ def test_the_same_recording_differs_in_nothing(model, wave):
 
 def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wave, tmp_path):
     """The joints are those of the mirror image: the support's sides. The camera is where it was."""
-    other = slower(seen_from(moved(wave, "left_elbow", up=-0.15).mirror(), 30), 1.4)
+    other = slow_down(view_from(move_joint(wave, "left_elbow", up=-0.15).mirror(), 30), 1.4)
     found = explain(model, other, wave, label="wave")
     assert found.reflected
     assert found.json()["reflected"] is True
@@ -69,7 +69,7 @@ def test_views_of_a_mirror_image_are_told_as_of_the_recording(wave):
         {"views.kind": "euler", "views.azimuth": 45, "views.altitude": 0}, mirror_penalty=1.5
     )
     model = FewShotModel(config.with_values({"inputs.prepare.layout": "core15"})).eval()
-    turned = {degrees: explain(model, seen_from(wave.mirror(), degrees), wave) for degrees in (-30, 30)}
+    turned = {degrees: explain(model, view_from(wave.mirror(), degrees), wave) for degrees in (-30, 30)}
     for degrees, found in turned.items():
         assert found.reflected
         assert found.turn == pytest.approx(degrees, abs=8)
@@ -77,7 +77,7 @@ def test_views_of_a_mirror_image_are_told_as_of_the_recording(wave):
 
 @pytest.mark.parametrize("degrees", [-150, -90, -20, 45, 120])
 def test_the_camera_is_found_wherever_it_went(model, wave, degrees):
-    found = explain(model, seen_from(wave, degrees), wave)
+    found = explain(model, view_from(wave, degrees), wave)
     assert found.turn == pytest.approx(degrees, abs=0.5)
     assert [step.turn for step in found.steps] == pytest.approx([found.turn] * len(found.steps), abs=1e-3)
     assert f"{abs(degrees)} degrees to the person's {'left' if degrees > 0 else 'right'}" in found.text
@@ -85,7 +85,7 @@ def test_the_camera_is_found_wherever_it_went(model, wave, degrees):
 
 def test_cameras_of_the_studio_stand_where_they_stand(model):
     """The studio's left camera is 40 degrees to the left of the centre one, and so on the actor's right."""
-    centre, left = (performed("wave", camera=camera) for camera in ("centre", "left"))
+    centre, left = (open_clip("wave", camera=camera) for camera in ("centre", "left"))
     assert explain(model, left, centre).turn == pytest.approx(-40, abs=3)
     assert explain(model, centre, left).turn == pytest.approx(40, abs=3)
 
@@ -94,7 +94,7 @@ def test_views_of_the_model_tell_the_turn_of_every_block(wave):
     model = FewShotModel.raw(
         RAW.with_values({"views.kind": "euler", "views.azimuth": 45, "views.altitude": 15})
     )
-    found = explain(model, seen_from(wave, 30), wave)
+    found = explain(model, view_from(wave, 30), wave)
     assert found.turn == pytest.approx(30, abs=0.1)
     assert [step.turn for step in found.steps] == pytest.approx([30.0] * len(found.steps))
     assert found.lift == pytest.approx(0, abs=0.1)
@@ -106,14 +106,14 @@ def test_views_on_both_sides_are_taken_off_each_other(wave):
             {"views.kind": "euler", "views.azimuth": 15, "views.altitude": 0, "views.sides": "both"}
         )
     )
-    assert explain(model, seen_from(wave, 30), wave).turn == pytest.approx(30, abs=0.1)
+    assert explain(model, view_from(wave, 30), wave).turn == pytest.approx(30, abs=0.1)
 
 
 @pytest.mark.parametrize(
     ("factor", "said"), [(2.0, "2x slower"), (0.5, "2x faster"), (1.02, "at the same speed")]
 )
 def test_the_tempo_is_that_of_the_durations(model, wave, factor, said):
-    found = explain(model, slower(wave, factor), wave)
+    found = explain(model, slow_down(wave, factor), wave)
     assert found.tempo == pytest.approx(factor, rel=0.02)
     assert said in found.text
     assert [part.tempo for part in found.parts] == pytest.approx([factor] * 3, rel=0.15)
@@ -130,9 +130,9 @@ def test_frame_rates_are_no_tempo(model, wave):
 
 def test_a_slow_end_is_told_from_a_slow_movement(model):
     """The last third takes three times as long, what comes before is as fast as ever."""
-    squat = performed("squat")
+    squat = open_clip("squat")
     cut = 2 * len(squat) // 3
-    end = slower(squat[cut:], 3)
+    end = slow_down(squat[cut:], 3)
     query = squat.replace(joints=torch.cat([squat.joints[:cut], end.joints]), valid=None)
     found = explain(model, query, squat)
     first, _, last = (part.tempo for part in found.parts)
@@ -154,17 +154,17 @@ def test_a_slow_end_is_told_from_a_slow_movement(model):
 )  # fmt: skip
 def test_directions_are_the_persons_own(model, wave, way, words):
     """Also where the camera looks from the side."""
-    found = explain(model, seen_from(moved(wave, "left_wrist", **way), -70), seen_from(wave, 100))
+    found = explain(model, view_from(move_joint(wave, "left_wrist", **way), -70), view_from(wave, 100))
     # the wrist of this layout is not among the core joints; its hand is
     assert found.joints[0].percent < 1
-    query = seen_from(moved(wave, "left_hand", **way), -70)
-    worst = explain(model, query, seen_from(wave, 100)).joints[0]
+    query = view_from(move_joint(wave, "left_hand", **way), -70)
+    worst = explain(model, query, view_from(wave, 100)).joints[0]
     assert worst.joint == "left_hand"
     assert worst.words == f"left hand {words}"
 
 
 def test_centimetres_are_those_on_the_querys_body(model, wave):
-    found = explain(model, moved(wave, "right_hand", up=0.12), wave)
+    found = explain(model, move_joint(wave, "right_hand", up=0.12), wave)
     assert found.joints[0].joint == "right_hand"
     assert found.joints[0].centimetres == pytest.approx(12, abs=0.8)  # a longer forearm is a larger body
     pixels = [
@@ -183,7 +183,7 @@ def test_distances_are_means_over_the_path(model, wave):
     hand = found.joints[0]
     assert hand.joint == "left_hand"
     assert hand.worst < half
-    whole = explain(model, moved(wave, "left_hand", up=0.3), wave).joints[0]
+    whole = explain(model, move_joint(wave, "left_hand", up=0.3), wave).joints[0]
     assert hand.centimetres == pytest.approx(whole.centimetres / 2, rel=0.2)
 
 
@@ -200,14 +200,14 @@ def test_a_smaller_movement_is_told(model, wave):
 
 def test_the_verdict_of_a_recogniser_counts(model, wave):
     assert explain(model, wave, wave, label="bow", same=False).text.startswith("different movement from bow")
-    assert explain(model, performed("squat"), wave, same=True).text.startswith("same movement,")
-    assert explain(model, performed("squat"), wave).likeness == "different"
+    assert explain(model, open_clip("squat"), wave, same=True).text.startswith("same movement,")
+    assert explain(model, open_clip("squat"), wave).likeness == "different"
 
 
 def test_persons_are_paired_with_their_likes(model, wave):
-    one, other = wave, facing(performed("squat"))
+    one, other = wave, turn_to_camera(open_clip("squat"))
     shifted = other.replace(joints=other.joints + torch.tensor([1.5, 0.0, 0.0]))
-    support, query = two(one, shifted), two(shifted, one)
+    support, query = combine_persons(one, shifted), combine_persons(shifted, one)
     found = explain(model, query, support)
     assert found.persons == ((0, 1), (1, 0))
     assert "persons 1 and 2 compared with persons 2 and 1" in found.text
@@ -216,7 +216,7 @@ def test_persons_are_paired_with_their_likes(model, wave):
 
 
 def test_of_two_persons_against_one_the_nearer_is_explained(model, wave):
-    crowd = two(performed("squat"), wave)
+    crowd = combine_persons(open_clip("squat"), wave)
     found = explain(model, crowd, wave[: len(crowd)])
     assert (found.query.persons, found.support.persons) == (2, 1)
     assert found.persons == ((1, 0),)
@@ -226,9 +226,9 @@ def test_of_two_persons_against_one_the_nearer_is_explained(model, wave):
 
 def test_of_a_crowd_the_liveliest_are_compared_and_named_by_their_numbers(model, wave):
     """A third person who stands still comes first in the recording and is not looked at."""
-    squat = facing(performed("squat"))
+    squat = turn_to_camera(open_clip("squat"))
     apart = squat.replace(joints=squat.joints + torch.tensor([1.5, 0.0, 0.0]))
-    both = two(wave, apart)
+    both = combine_persons(wave, apart)
     still = both.joints[:1, :1].expand(len(both), -1, -1, -1) + torch.tensor([-2.0, 0.0, 0.0])
     crowd = both.replace(
         joints=torch.cat([still, both.joints], 1), valid=torch.cat([both.valid[:, :1], both.valid], 1)
@@ -236,7 +236,7 @@ def test_of_a_crowd_the_liveliest_are_compared_and_named_by_their_numbers(model,
     found = explain(model, crowd, both)
     assert sorted(found.persons) == [(1, 0), (2, 1)]
     assert found.joints[0].percent < 1
-    moved_hand = explain(model, moved(crowd, "right_hand", up=0.3), both)
+    moved_hand = explain(model, move_joint(crowd, "right_hand", up=0.3), both)
     assert (
         "person 2's right hand higher" in moved_hand.text or "person 3's right hand higher" in moved_hand.text
     )
@@ -265,11 +265,11 @@ def test_flat_key_points_have_no_turn(model):
 
 
 def test_everything_can_be_told_in_json(model, wave):
-    found = explain(model, slower(wave, 1.4).replace(name="mine"), wave, label="wave")
+    found = explain(model, slow_down(wave, 1.4).replace(name="mine"), wave, label="wave")
     told = json.loads(json.dumps(found.json()))
     assert told["text"] == found.text
     assert told["query"]["name"] == "mine"
-    assert told["query"]["frames"] == len(slower(wave, 1.4))
+    assert told["query"]["frames"] == len(slow_down(wave, 1.4))
     assert len(told["steps"]) == len(found.steps)
     assert told["joints"][0].keys() >= {"joint", "centimetres", "percent", "up", "words"}
 
@@ -282,7 +282,7 @@ def test_recordings_of_one_frame_are_explained(model, wave):
 
 def test_moments_of_blocks_lie_where_the_frames_are_that_make_them():
     """A model of blocks of 8 frames, 5 apart: middles 3.5, 8.5, ... and a last one that ends with the motion."""
-    wave = performed("wave")[:20]
+    wave = open_clip("wave")[:20]
     model = FewShotModel.raw(
         RAW.with_values({"inputs.prepare.frames": None, "inputs.block": 8, "inputs.stride": 0.6})
     )
@@ -303,14 +303,14 @@ def test_moments_of_blocks_lie_where_the_frames_are_that_make_them():
 @pytest.mark.parametrize(("dense", "moments"), [(False, [0.5, 2.5, 4.0]), (True, [0.5, 1.5, 2.5, 3.5, 4.0])])
 def test_a_dense_encoder_has_a_moment_for_every_block(model, dense, moments):
     """Outputs that stand for two blocks of one frame each; beyond the end the last block counts."""
-    wave = performed("wave")[:5]
+    wave = open_clip("wave")[:5]
     changed = {"inputs.prepare.frames": 5, "encoder.dense": dense, "encoder.strides": (2, 1)}
     config = model.config.with_values(changed)
     assert locate_blocks(FewShotModel(config), wave).tolist() == pytest.approx(moments)
 
 
 def test_moments_pass_over_frames_in_which_nobody_is_seen(model):
-    wave = performed("wave")[:40]
+    wave = open_clip("wave")[:40]
     valid = wave.valid.clone()
     valid[10:20] = False
     moments = locate_blocks(model, wave.replace(valid=valid))

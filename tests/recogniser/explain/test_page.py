@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import pytest
-from movements import performed, slower, two
+from movements import combine_persons, open_clip, slow_down
 
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.explain.explain import explain
@@ -33,9 +33,9 @@ def data_of(text):
 
 @pytest.fixture(scope="module")
 def pair(model):
-    wave = performed("wave")
+    wave = open_clip("wave")
     return explain(
-        model, slower(wave, 1.4).replace(name="query 1"), wave.replace(name="teacher"), label="wave"
+        model, slow_down(wave, 1.4).replace(name="query 1"), wave.replace(name="teacher"), label="wave"
     )
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_fetched_from_anywhere(pair, tmp_path):
 
 
 def test_names_are_text_and_never_markup(model, tmp_path):
-    wave = performed("wave")
+    wave = open_clip("wave")
     found = explain(model, wave.replace(name=EVIL), wave.replace(name=EVIL), label=EVIL)
     text = written(found, tmp_path / "page.html")
     assert EVIL not in text
@@ -86,8 +86,8 @@ def test_poses_are_those_of_the_bodies(pair, tmp_path):
 
 
 def test_long_recordings_make_no_long_page(model, tmp_path):
-    long = slower(performed("wave"), 40)
-    text = written(explain(model, long, performed("wave")), tmp_path / "page.html")
+    long = slow_down(open_clip("wave"), 40)
+    text = written(explain(model, long, open_clip("wave")), tmp_path / "page.html")
     assert len(data_of(text)["scene"]["query"]["frames"]) == 300
     assert len(text) < 400_000
 
@@ -95,8 +95,8 @@ def test_long_recordings_make_no_long_page(model, tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
 @pytest.mark.parametrize("persons", [1, 2])
 def test_a_browser_shows_it_without_an_error(model, tmp_path, persons):
-    wave = performed("wave").replace(name=EVIL)
-    motion = wave if persons == 1 else two(wave, performed("squat"))
+    wave = open_clip("wave").replace(name=EVIL)
+    motion = wave if persons == 1 else combine_persons(wave, open_clip("squat"))
     explain(model, motion, motion).write_html(tmp_path / "page.html")
     command = [
         CHROMIUM,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from movements import joined, performed
+from movements import join_clips, open_clip
 
 from jeanie.datasets.archive.reader import open_archive
 from jeanie.datasets.archive.writer import write_archive
@@ -45,7 +45,7 @@ def model():
 
 def long_clip(actions, subject, name):
     """Actions one after another as one recording."""
-    joints, _ = joined([performed(action, subject, noise=1.0) for action in actions], pause=0.6)
+    joints, _ = join_clips([open_clip(action, subject, noise=1.0) for action in actions], pause=0.6)
     return Motion(joints, LAYOUTS["ntu25"], rate=30.0, name=name)
 
 
@@ -106,7 +106,7 @@ def rows_of(found):
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_the_answer_is_that_of_looking_at_every_window(model, archive, kept, overlap):
-    example = performed("clap", 1, noise=1.0)
+    example = open_clip("clap", 1, noise=1.0)
     expected, count = by_looking_at_every_window(model, example, archive, 6, overlap)
     found = find(model, example, archive, 6, overlap=overlap, cache=kept, refine=False)
     assert found.windows == count
@@ -120,7 +120,7 @@ def test_leaving_windows_out_changes_nothing(model, archive, kept, monkeypatch):
     monkeypatch.setattr(search, "_FIRST", 1)
     left_out = 0
     for action in ("wave", "squat"):
-        example = performed(action, 3, noise=1.0)
+        example = open_clip(action, 3, noise=1.0)
         for k in (1, 4, 50):
             some = find(model, example, archive, k, cache=kept, refine=False)
             whole = find(model, example, archive, k, cache=kept, refine=False, prune=False)
@@ -156,7 +156,7 @@ def test_an_example_from_the_archive_is_found_where_it_was(model, archive, kept)
 
 def test_matches_share_no_more_than_they_may(model, archive, kept):
     for overlap in (0.0, 0.25, 0.6):
-        found = find(model, performed("kick_forward", 2), archive, 40, overlap=overlap, cache=kept)
+        found = find(model, open_clip("kick_forward", 2), archive, 40, overlap=overlap, cache=kept)
         for place, one in enumerate(found):
             for other in found[:place]:
                 common = min(one.end, other.end) - max(one.start, other.start)
@@ -180,7 +180,7 @@ def test_features_are_kept_and_go_on_where_they_were(model, archive, tmp_path, m
         asked.append((portion.duration_step, portion.clips[0]))
         return real(recipe, skip_bad, portion)
 
-    example = performed("wave", 3)
+    example = open_clip("wave", 3)
     monkeypatch.setattr(shards, "_compute_entry", compute_and_stop)
     with pytest.raises(KeyboardInterrupt):
         find(model, example, archive, 2, cache=tmp_path)
@@ -201,7 +201,7 @@ def test_features_are_kept_and_go_on_where_they_were(model, archive, tmp_path, m
 
 
 def test_damaged_files_are_made_again(model, archive, tmp_path):
-    example = performed("wave", 3)
+    example = open_clip("wave", 3)
     expected = rows_of(find(model, example, archive, 3, cache=tmp_path))
     files = sorted(tmp_path.glob("*.safetensors"))
     files[0].write_bytes(files[0].read_bytes()[:1000])
@@ -210,7 +210,7 @@ def test_damaged_files_are_made_again(model, archive, tmp_path):
 
 
 def test_other_models_and_changed_recordings_have_features_of_their_own(model, archive, tmp_path):
-    example = performed("wave", 3)
+    example = open_clip("wave", 3)
     find(model, example, archive, 1, cache=tmp_path)
     count = len(list(tmp_path.glob("*.json")))
     other = FewShotModel.load()
@@ -233,7 +233,7 @@ def test_other_models_and_changed_recordings_have_features_of_their_own(model, a
 @pytest.mark.processes
 def test_processes_find_what_one_finds(model, archive, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_CLIPS", 2)
-    example = performed("squat", 3)
+    example = open_clip("squat", 3)
     assert rows_of(find(model, example, archive, 5, jobs=2, cache=tmp_path)) == rows_of(
         find(model, example, archive, 5)
     )
@@ -241,7 +241,7 @@ def test_processes_find_what_one_finds(model, archive, tmp_path, monkeypatch):
 
 def test_long_recordings_are_held_in_parts(model, archive, kept, tmp_path, monkeypatch):
     """Never more than a file's windows are in memory, and the answer does not depend on how many."""
-    example = performed("clap", 3)
+    example = open_clip("clap", 3)
     expected = rows_of(find(model, example, archive, 4, cache=kept))
     monkeypatch.setattr(shards, "_WINDOWS", 8)
     monkeypatch.setattr(windows, "_TOGETHER", 4)
@@ -264,7 +264,7 @@ def test_windows_prepared_together_are_those_prepared_alone(model, archive):
 
 def test_gaps_and_several_persons_are_searched_as_they_are_compared(model):
     """Joints that are missing, frames without anybody, and two persons: windows are prepared one by one."""
-    motion = performed("wave", noise=1.0, missing=3.0)
+    motion = open_clip("wave", noise=1.0, missing=3.0)
     valid = motion.valid.clone()
     valid[40:44] = False
     gappy = motion.replace(valid=valid)
@@ -298,7 +298,7 @@ def test_duration_steps_lie_within_the_stretch(seconds, stretch):
 
 
 def test_windows_cover_a_recording_to_its_end():
-    motion = performed("wave")[:95]
+    motion = open_clip("wave")[:95]
     assert cut_windows(motion, 40, 0.25) == [(a, a + 40) for a in (0, 10, 20, 30, 40, 50, 55)]
     assert cut_windows(motion, 95, 0.25) == [(0, 95)]
     assert cut_windows(motion, 190, 0.25) == [(0, 95)]
@@ -326,7 +326,7 @@ def test_bounds_are_never_above_the_distance(changes):
     }
     model = FewShotModel.raw(RAW.with_values({**normal, **changes}))
     basis = coarse_basis(model)
-    clips = [performed(action, 1) for action in ("wave", "squat", "kick_forward", "clap", "bow")]
+    clips = [open_clip(action, 1) for action in ("wave", "squat", "kick_forward", "clap", "bow")]
     query = model.features(model.collate(clips[:2]), "query")
     support = model.features(model.collate(clips), "support")
     whole, bound = (
@@ -341,9 +341,9 @@ def test_bounds_are_never_above_the_distance(changes):
 def test_distances_without_a_bound_are_all_computed(archive, changes):
     model = FewShotModel.raw(RAW.with_values({"inputs.prepare.layout": "core15", **changes}))
     assert coarse_basis(model) is None
-    found = find(model, performed("wave", 3), archive, 2, refine=False)
+    found = find(model, open_clip("wave", 3), archive, 2, refine=False)
     assert found.compared == found.windows
-    expected, _ = by_looking_at_every_window(model, performed("wave", 3), archive, 2, 0.25)
+    expected, _ = by_looking_at_every_window(model, open_clip("wave", 3), archive, 2, 0.25)
     assert [match.distance for match in found] == pytest.approx([row[0] for row in expected], abs=1e-5)
 
 
@@ -407,7 +407,7 @@ def test_motion_capture_is_searched_without_aligning_most_of_it(model, tmp_path)
 def test_generated_motions_have_no_state_for_a_cache(tmp_path):
     """Generated motions come from no file: their features are not kept under a name that could mean others."""
     assert shards.read_clip_states(open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave"])) is None
-    write_npz(performed("wave"), tmp_path / "a.npz")
+    write_npz(open_clip("wave"), tmp_path / "a.npz")
     one = shards.read_clip_states(open_folder(tmp_path))
     os.utime(tmp_path / "a.npz", ns=(5, 5))
     assert shards.read_clip_states(open_folder(tmp_path)) != one

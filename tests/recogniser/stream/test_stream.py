@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from movements import found, joined, moving, performed, two
+from movements import combine_persons, cut_to_movement, join_clips, open_clip, score_events
 
 from jeanie.datasets import open_dataset
 from jeanie.errors import ConfigError, ShapeError
@@ -32,14 +32,14 @@ def taught():
     """A recogniser that has seen one performer do each action twice."""
     with Recogniser.load() as recogniser:
         for action in ACTIONS:
-            recogniser.enrol(action, [performed(action, 0, take=take, noise=1.0) for take in (0, 1)])
+            recogniser.enrol(action, [open_clip(action, 0, take=take, noise=1.0) for take in (0, 1)])
         yield recogniser
 
 
 @pytest.fixture(scope="module")
 def show():
     """Another performer: joints, and what is performed when."""
-    return joined([performed(action, 2, noise=1.0) for action in (*ACTIONS, "squat", "wave")], pause=1.2)
+    return join_clips([open_clip(action, 2, noise=1.0) for action in (*ACTIONS, "squat", "wave")], pause=1.2)
 
 
 def events_of(recogniser, joints, step=None, **options):
@@ -52,12 +52,12 @@ def events_of(recogniser, joints, step=None, **options):
 def test_movements_are_found_where_they_were_performed(taught, show):
     joints, truth = show
     events = events_of(taught, joints)
-    recall, precision, right = found(events, truth)
+    recall, precision, right = score_events(events, truth)
     assert recall >= 0.8
     assert precision >= 0.8
     named = [event for event in events if event.label is not None]
     assert len(named) >= 3
-    assert found(named, truth)[2] >= 0.9
+    assert score_events(named, truth)[2] >= 0.9
     assert right > 0.5
     assert all(event.seconds == (event.start / 30, event.end / 30) for event in events)
     assert all(one.end <= other.start for one, other in itertools.pairwise(events))
@@ -90,22 +90,22 @@ def test_an_event_comes_soon_after_its_end(taught, show):
 
 def test_who_rests_makes_no_event(taught):
     """A minute of standing, seen by a sensor that shakes."""
-    pose = performed("wave").joints[:1]
+    pose = open_clip("wave").joints[:1]
     shaking = pose + 0.01 * torch.randn(1800, 1, 25, 3, generator=torch.Generator().manual_seed(0))
     assert events_of(taught, shaking) == []
 
 
 def test_a_movement_that_never_pauses_is_cut_by_its_examples(taught):
     """Kicks without rest, over and over: the leg never stops, and still each is one event."""
-    kick = moving(performed("kick_forward", 1))
-    joints, truth = joined([kick] * 7, pause=0.0, blend=0.1)
+    kick = cut_to_movement(open_clip("kick_forward", 1))
+    joints, truth = join_clips([kick] * 7, pause=0.0, blend=0.1)
     speeds = PoseSampler(NTU, 1, 30).push(joints, torch.ones(joints.shape[:3], dtype=torch.bool)).speeds
     slow = (speeds[8:, 0] < StreamConfig().stop_speed).tolist()
     assert "1" * round(15 * StreamConfig().quiet) not in "".join(str(int(one)) for one in slow)
     stream = Stream(taught, NTU, rate=30, config=StreamConfig(longest=5.0))
     early = stream.push(joints)
     assert len(early) >= 4  # while the movement goes on
-    recall, precision, right = found(early + stream.finish(), truth)
+    recall, precision, right = score_events(early + stream.finish(), truth)
     assert recall >= 0.8
     assert precision >= 0.8
     assert right == 1
@@ -132,7 +132,7 @@ def test_work_and_memory_do_not_grow_with_the_stream(taught, show):
 
 def test_endless_movement_costs_no_more_the_longer_it_lasts(taught):
     """Nothing in it is enrolled and it never pauses."""
-    jog = performed("jog", 1)
+    jog = open_clip("jog", 1)
     ahead = jog.joints - jog.joints.mean((1, 2), keepdim=True)
     stream = Stream(taught, NTU, rate=30)
     work = []
@@ -147,18 +147,18 @@ def test_endless_movement_costs_no_more_the_longer_it_lasts(taught):
 def test_an_action_that_is_enrolled_meanwhile_is_known(show):
     joints, truth = show
     with Recogniser.load() as recogniser:
-        recogniser.enrol("clap", performed("clap", 0))
+        recogniser.enrol("clap", open_clip("clap", 0))
         stream = Stream(recogniser, NTU, rate=30)
         first = stream.push(joints[: truth[0][1] + 30])
         assert all(event.label in (None, "clap") for event in first)
-        recogniser.enrol("squat", [performed("squat", 2, take=1), performed("squat", 0)])
+        recogniser.enrol("squat", [open_clip("squat", 2, take=1), open_clip("squat", 0)])
         later = stream.push(joints[truth[0][1] + 30 : truth[1][1] + 30])
         assert [event.label for event in later] == ["squat"]
 
 
 def test_persons_are_followed_each_alone_or_together(taught):
-    one, _ = joined(
-        [performed("wave", 1)[:20], performed("kick_forward", 1), performed("wave", 1)[:20]], pause=1.0
+    one, _ = join_clips(
+        [open_clip("wave", 1)[:20], open_clip("kick_forward", 1), open_clip("wave", 1)[:20]], pause=1.0
     )
     other = one[:1].expand(len(one), 1, 25, 3) + torch.tensor([1.5, 0.0, 0.0])
     both = torch.cat([other, one], 1)
@@ -169,7 +169,7 @@ def test_persons_are_followed_each_alone_or_together(taught):
 
 
 def test_frames_without_anybody_are_rest(taught):
-    squat = performed("squat", 2)
+    squat = open_clip("squat", 2)
     nobody = torch.full((60, 1, 25, 3), torch.nan)
     rest = squat.joints[:1].expand(20, 1, 25, 3)
     joints = torch.cat([nobody, rest, squat.joints, rest, nobody, nobody])
@@ -181,7 +181,7 @@ def test_frames_without_anybody_are_rest(taught):
 
 
 def test_a_movement_at_the_end_is_told_when_the_stream_ends(taught):
-    squat = performed("squat", 2)
+    squat = open_clip("squat", 2)
     stream = Stream(taught, NTU, rate=30)
     half = stream.push(squat[: 3 * len(squat) // 4])
     assert half == []
@@ -189,7 +189,7 @@ def test_a_movement_at_the_end_is_told_when_the_stream_ends(taught):
 
 
 def test_motions_tell_their_layout_and_rate(taught):
-    squat = performed("squat", 2)
+    squat = open_clip("squat", 2)
     stream = taught.stream()
     events = stream.push(squat) + stream.finish()
     assert events[0].rate == 30
@@ -197,19 +197,19 @@ def test_motions_tell_their_layout_and_rate(taught):
 
 def test_speed_is_that_of_the_body():
     """Someone is carried at 0.6 metres a second; the body's own size is what speeds are told in."""
-    pose = performed("wave").joints[:1]
+    pose = open_clip("wave").joints[:1]
     times = torch.arange(90) / 30
     carried = pose + times.reshape(-1, 1, 1, 1) * torch.tensor([0.6, 0.0, 0.0])
     clock = PoseSampler(NTU, 1, 30)
     ticks = clock.push(carried, torch.ones(90, 1, 25, dtype=torch.bool))
-    size = float(compute_bodies(performed("wave").replace(joints=carried[:90], valid=None)).size[0])
+    size = float(compute_bodies(open_clip("wave").replace(joints=carried[:90], valid=None)).size[0])
     assert len(ticks) == 45
     assert clock.rate == 15
     torch.testing.assert_close(ticks.speeds[10:, 0], torch.full((35,), 0.6 / size), atol=2e-3, rtol=0)
 
 
 def test_poses_of_ticks_are_normal_bodies():
-    wave = performed("wave")
+    wave = open_clip("wave")
     clock = PoseSampler(NTU, 1, 30)
     ticks = torch.cat(
         [clock.push(wave.joints[at : at + 5], wave.valid[at : at + 5]).poses for at in range(0, 96, 5)]
@@ -313,12 +313,12 @@ def test_real_clips_one_after_another_are_found(record_property):
             shown = shown[:10]
             for kind, parts, pause in (
                 ("pauses", shown, 1.0),
-                ("none", [moving(clip) for clip in shown], 0.0),
+                ("none", [cut_to_movement(clip) for clip in shown], 0.0),
             ):
-                joints, truth = joined(parts, pause, blend=0.3 if pause else 0.2)
+                joints, truth = join_clips(parts, pause, blend=0.3 if pause else 0.2)
                 events = events_of(recogniser, joints, layout=shown[0].layout, rate=15)
                 named = [event for event in events if event.label is not None]
-                rows[kind].append((*found(events, truth)[:2], *found(named, truth)))
+                rows[kind].append((*score_events(events, truth)[:2], *score_events(named, truth)))
     means = {kind: np.mean(values, 0).round(2).tolist() for kind, values in rows.items()}
     record_property("recall, precision; of named ones recall, precision, share of right labels", means)
     assert means["pauses"][0] >= 0.85
@@ -346,7 +346,7 @@ def test_wrong_frames_are_refused(taught):
     with pytest.raises(ShapeError, match="frames of 2 persons in a stream of 1"):
         stream.push(np.ones((3, 2, 25, 3)))
     with pytest.raises(ConfigError, match="convert and resample it"):
-        stream.push(performed("wave").replace(rate=25))
+        stream.push(open_clip("wave").replace(rate=25))
     stream.finish()
     with pytest.raises(ConfigError, match="is finished"):
         stream.push(np.ones((3, 25, 3)))
@@ -355,7 +355,7 @@ def test_wrong_frames_are_refused(taught):
 
 
 def test_fewer_persons_than_at_first_are_missing_persons(taught):
-    both = two(performed("squat", 2), performed("wave", 2))
+    both = combine_persons(open_clip("squat", 2), open_clip("wave", 2))
     stream = Stream(taught, NTU, rate=30, persons="each")
     stream.push(both.joints[:40])
     stream.push(both.joints[40:, :1])

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from movements import performed
+from movements import open_clip
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -113,12 +113,12 @@ def test_mediapipe_has_what_the_program_calls_and_refuses_a_bad_model(tmp_path):
 def test_what_was_recorded_is_recognised_live(webcam, tmp_path):
     """Everything behind the landmarks: record, enrol, stream, watch; another person does what was enrolled."""
     for action in ("kick_forward", "bow", "clap"):
-        clip = performed(action, 0)
+        clip = open_clip(action, 0)
         webcam.record(tmp_path / f"{action}.json", shown_by(clip), 0.0, float("inf"))
         enrolled = ["enrol", action, str(tmp_path / f"{action}.json"), "--library", str(tmp_path / "l.db")]
         done = CliRunner().invoke(app, enrolled)
         assert done.exit_code == 0, done.output
-    other = performed("kick_forward", 1)
+    other = open_clip("kick_forward", 1)
     told = [webcam.line_of(people, seconds) for seconds, people in shown_by(other)]
     end = len(told) / other.rate
     _, standing = list(shown_by(other))[-1]
