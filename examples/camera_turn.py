@@ -52,7 +52,7 @@ def wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tensor:
     return pose + 0.005 * torch.randn(pose.shape, generator=generator)
 
 
-def turned(motion: torch.Tensor, degrees: torch.Tensor) -> torch.Tensor:
+def rotate_about_vertical(motion: torch.Tensor, degrees: torch.Tensor) -> torch.Tensor:
     """The motion about the vertical axis through the hip, once an angle: [frame, angle, joint, 3]."""
     radians = torch.deg2rad(degrees.double())
     zero, one = torch.zeros_like(radians), torch.ones_like(radians)
@@ -69,10 +69,10 @@ def blocks(views: torch.Tensor) -> torch.Tensor:
 def main() -> None:
     truth = 38.0
     support = wave(60, speed=1.0, reach=1.0, seed=0)
-    query = turned(wave(48, speed=0.8, reach=0.9, seed=1), torch.tensor([truth]))[:, 0]
+    query = rotate_about_vertical(wave(48, speed=0.8, reach=0.9, seed=1), torch.tensor([truth]))[:, 0]
 
-    features = blocks(turned(query, ANGLES))[None]  # the query from simulated cameras
-    recorded = blocks(turned(support, torch.tensor([0.0])))[None, :, 0]
+    features = blocks(rotate_about_vertical(query, ANGLES))[None]  # the query from simulated cameras
+    recorded = blocks(rotate_about_vertical(support, torch.tensor([0.0])))[None, :, 0]
     plain = jeanie.distances(features[:, :, len(ANGLES) // 2], recorded, metric="sqeuclidean")
     best = jeanie.distances(features, recorded, metric="sqeuclidean")
     cost = (

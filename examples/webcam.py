@@ -25,54 +25,54 @@ READY = 3.0  # seconds before a recording from a camera begins
 USUAL_RATE = 30.0  # frames a second of a video that does not tell
 
 
-def hidden(point: Any) -> bool:
+def is_hidden(point: Any) -> bool:
     """Whether MediaPipe guesses a landmark more than it sees it."""
     return point.visibility is not None and point.visibility < SEEN
 
 
-def joints_of(landmarks: Iterable[Any]) -> list[list[float] | None]:
+def convert_landmarks(landmarks: Iterable[Any]) -> list[list[float] | None]:
     """World landmarks of one person in jeanie's camera space: metres, y up, z away from the camera, x to the left.
 
     MediaPipe has x to the right and y down; z grows away from the camera in both.
     """
-    return [None if hidden(point) else [-point.x, -point.y, point.z] for point in landmarks]
+    return [None if is_hidden(point) else [-point.x, -point.y, point.z] for point in landmarks]
 
 
-def line_of(people: Iterable[Iterable[Any]], seconds: float) -> str:
+def format_line(people: Iterable[Iterable[Any]], seconds: float) -> str:
     """A frame as a JSON line for `jeanie watch -`; nobody is an empty list."""
-    joints = next((joints_of(person) for person in people), [])
+    joints = next((convert_landmarks(person) for person in people), [])
     return json.dumps({"t": round(seconds, 4), "layout": "mediapipe33", "joints": joints})
 
 
-def frame_of(people: Iterable[Iterable[Any]]) -> dict[str, Any]:
+def format_frame(people: Iterable[Iterable[Any]]) -> dict[str, Any]:
     """A frame as `jeanie enrol` reads it from a file of MediaPipe results, where zeros stand for a missing joint."""
     person = next(iter(people), ())
-    points = [[0.0, 0.0, 0.0] if hidden(point) else [point.x, point.y, point.z] for point in person]
+    points = [[0.0, 0.0, 0.0] if is_hidden(point) else [point.x, point.y, point.z] for point in person]
     return {"pose_world_landmarks": points}
 
 
-def pictures(source: int | Path) -> Iterator[tuple[float, Any]]:
+def read_pictures(source: int | Path) -> Iterator[tuple[float, Any]]:
     """Time in seconds, and the picture, of everything that a camera or a video file shows."""
-    cv2 = wanted("cv2")
-    shown = cv2.VideoCapture(source if isinstance(source, int) else str(source))
-    if not shown.isOpened():
+    cv2 = import_package("cv2")
+    capture = cv2.VideoCapture(source if isinstance(source, int) else str(source))
+    if not capture.isOpened():
         sys.exit(f"{f'camera {source}' if isinstance(source, int) else source}: cannot be opened")
-    rate = shown.get(cv2.CAP_PROP_FPS) or USUAL_RATE
+    rate = capture.get(cv2.CAP_PROP_FPS) or USUAL_RATE
     start, number = time.monotonic(), 0
     try:
         while True:
-            there, picture = shown.read()
-            if not there:
+            is_read, picture = capture.read()
+            if not is_read:
                 return
             yield time.monotonic() - start if isinstance(source, int) else number / rate, picture
             number += 1
     finally:
-        shown.release()
+        capture.release()
 
 
-def poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
+def detect_poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
     """Time in seconds, and the persons, of every picture."""
-    cv2, mediapipe = wanted("cv2"), wanted("mediapipe")
+    cv2, mediapipe = import_package("cv2"), import_package("mediapipe")
     vision = mediapipe.tasks.vision
     options = vision.PoseLandmarkerOptions(
         base_options=mediapipe.tasks.BaseOptions(model_asset_path=str(model)),
@@ -84,7 +84,7 @@ def poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
         sys.exit(f"{model}: not a model of MediaPipe's Pose Landmarker: {error}")
     last = -1
     with landmarker:
-        for seconds, picture in pictures(source):
+        for seconds, picture in read_pictures(source):
             last = max(last + 1, round(1000 * seconds))  # MediaPipe wants every time to be later
             image = mediapipe.Image(
                 image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
@@ -92,7 +92,7 @@ def poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
             yield seconds, landmarker.detect_for_video(image, last).pose_world_landmarks
 
 
-def wanted(name: str) -> Any:
+def import_package(name: str) -> Any:
     """A package of the extra ``camera``."""
     try:
         return importlib.import_module(name)
@@ -103,20 +103,20 @@ def wanted(name: str) -> Any:
 def stream(model: Path, source: int | Path) -> None:
     """Print a line a picture until the reader goes away."""
     try:
-        for seconds, people in poses(model, source):
-            print(line_of(people, seconds), flush=True)
+        for seconds, people in detect_poses(model, source):
+            print(format_line(people, seconds), flush=True)
     except (BrokenPipeError, KeyboardInterrupt):
         return
 
 
-def record(path: Path, seen: Iterable[tuple[float, Any]], start: float, length: float) -> None:
+def record(path: Path, results: Iterable[tuple[float, Any]], start: float, length: float) -> None:
     """Write what is seen from ``start`` on for ``length`` seconds to a file that `jeanie enrol` reads."""
     frames, times = [], []
-    for seconds, people in seen:
+    for seconds, people in results:
         if seconds > start + length:
             break
         if seconds >= start:
-            frames.append(frame_of(people))
+            frames.append(format_frame(people))
             times.append(seconds)
     if len(times) < 2:
         sys.exit("there were no pictures")
@@ -134,17 +134,17 @@ def main() -> None:
     parser.add_argument("--camera", type=int, default=0)
     parser.add_argument("--video", type=Path, help="a video file in place of the camera")
     parser.add_argument("--seconds", type=float, help="of a recording; 4 from a camera, all of a video")
-    given = parser.parse_args()
-    source = given.camera if given.video is None else given.video
-    if given.what == "stream":
-        stream(given.model, source)
-    elif given.path is None:
+    options = parser.parse_args()
+    source = options.camera if options.video is None else options.video
+    if options.what == "stream":
+        stream(options.model, source)
+    elif options.path is None:
         parser.error("record needs the path of a file")
-    elif given.video is not None:
-        record(given.path, poses(given.model, source), 0.0, given.seconds or float("inf"))
+    elif options.video is not None:
+        record(options.path, detect_poses(options.model, source), 0.0, options.seconds or float("inf"))
     else:
         print(f"in {READY:.0f} seconds ...", file=sys.stderr)
-        record(given.path, poses(given.model, source), READY, given.seconds or 4.0)
+        record(options.path, detect_poses(options.model, source), READY, options.seconds or 4.0)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def _npz(folder):
     return (folder / "a.npz").read_bytes()
 
 
-def _saved(**arrays):
+def _save_npz(**arrays):
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
@@ -208,7 +208,7 @@ def _mat73(folder):
 def _cmu():
     table = {"joints": list(CMU_SUBSET), "clips": [{"id": "01_02", "label": "walk"}, {"id": "01_03"}]}
     arrays = {key: RANDOM.integers(-9, 9, (4, 22, 3)).astype(np.int16) for key in ("01_02", "01_03")}
-    return {"cmu_30fps.json": json.dumps(table).encode(), "cmu_30fps_mm.npz": _saved(**arrays)}
+    return {"cmu_30fps.json": json.dumps(table).encode(), "cmu_30fps_mm.npz": _save_npz(**arrays)}
 
 
 def _archive(folder):
@@ -256,7 +256,7 @@ def make_seeds() -> list[Seed]:
         _make_seed(Layout.from_file, "layout.json", _layout().encode()),
         _make_seed(Layout.from_file, "layout.toml", _toml_layout().encode()),
         _make_seed(_read_first(open_pyskl), "a.pkl", _pyskl()),
-        _make_seed(_read_first(open_ctr_gcn), "a.npz", _saved(**_ctr_gcn())),
+        _make_seed(_read_first(open_ctr_gcn), "a.npz", _save_npz(**_ctr_gcn())),
         Seed("open_st_gcn", _st_gcn(), ("val_data.npy", "val_label.pkl"), _read_first(open_st_gcn)),
         Seed("open_cmu", files := _cmu(), tuple(files), _read_first(open_cmu)),
     ]

@@ -45,7 +45,7 @@ def test_a_configuration_cannot_be_changed():
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"sise": 1}, r"Outer: sise: no such option; the options are inner, size"),
         ({"size": "many"}, r"size: .*integer.*got 'many'"),
@@ -53,8 +53,8 @@ def test_a_configuration_cannot_be_changed():
         ({"inner": {"gamma": float("nan")}}, r"gamma: .*got nan"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_came(values, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_wrong_value_is_named_with_what_came(values, message):
+    with pytest.raises(ConfigError, match=message):
         Outer(**values)
 
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_inside_is_said_once():
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.toml", b"size = ", "a.toml: neither TOML nor JSON"),
         ("a.json", b"[1]", "a.json: needs a table"),
@@ -76,9 +76,9 @@ def test_what_is_wrong_inside_is_said_once():
         ("a.toml", b"#" * (2**20 + 1), "no configuration"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path, name, content, said):
+def test_a_bad_file_is_named(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         Outer.from_file(tmp_path / name)
 
 

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -172,14 +173,40 @@ def is_participle(name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+SCRIPTS = sorted(
+    path for folder in ("benchmarks", "examples", "tests") for path in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=name_of)
 def test_functions_are_named_by_verbs(path):
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef) and is_participle(node.name):
             is_value = any("property" in ast.unparse(one) for one in node.decorator_list)
-            names += [] if is_value else [node.name]
+            names += [] if is_value or node.name.startswith("test_") else [node.name]
     assert names == []
+
+
+BENCHMARKS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text())
+EXAMPLES = [ROOT / "examples" / name for name in ("synthetic_picture.py", "webcam.py")]
+
+
+@pytest.mark.parametrize("path", [*BENCHMARKS, *EXAMPLES], ids=name_of)
+def test_a_script_prints_its_help(path, monkeypatch, capsys):
+    """The help needs no data, and printing it imports everything that the script imports."""
+    monkeypatch.syspath_prepend(path.parent)
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(path), run_name="__main__")
+    assert stopped.value.code == 0
+    assert "usage:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=name_of)
+def test_examples_import_only_public_names(path):
+    """Examples show the public interface: modules of jeanie and names without an underscore."""
+    assert [name for name in own_imports(path) if "._" in name] == []
 
 
 def test_no_package_name_hides_a_submodule():
@@ -224,9 +251,9 @@ def test_importing_jeanie_does_no_work():
     """No optional library, no thread pool, no file is touched by ``import jeanie``."""
     optional = ("matplotlib", "scipy", "pandas", "fastapi", "onnx")
     code = f"import jeanie, sys; print([m for m in {optional} if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
-    assert shown.stderr == ""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+    assert result.stderr == ""
 
 
 # What examples, docs and other people's code may rely on: names and keyword arguments with their defaults

@@ -47,11 +47,11 @@ def run(wheel: Path, folder: Path, code: str, **environment: str) -> subprocess.
     )  # fmt: skip
 
 
-def aligned(wheel: Path, folder: Path, **environment: str) -> list[str]:
+def run_alignment(wheel: Path, folder: Path, **environment: str) -> list[str]:
     """What the program prints where no compiler is on the path."""
-    shown = run(wheel, folder, PROGRAM, PATH=str(folder), **environment)
-    assert shown.returncode == 0, shown.stderr
-    file, *rest = shown.stdout.split()
+    result = run(wheel, folder, PROGRAM, PATH=str(folder), **environment)
+    assert result.returncode == 0, result.stderr
+    file, *rest = result.stdout.split()
     assert Path(file).is_relative_to(folder / "installed")
     return rest
 
@@ -62,19 +62,19 @@ def test_a_wheel_brings_its_kernel(tmp_path, isa):
     assert wheel.name.startswith("jeanie-")
     assert "-py3-none-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
-    assert aligned(wheel, tmp_path, JEANIE_ISA=isa) == ["native", "3"]
+    assert run_alignment(wheel, tmp_path, JEANIE_ISA=isa) == ["native", "3"]
 
 
 def test_a_wheel_without_the_kernel_works_on_torch(tmp_path):
     wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert aligned(wheel, tmp_path) == ["reference", "3"]
+    assert run_alignment(wheel, tmp_path) == ["reference", "3"]
 
 
 @pytest.mark.errors
 def test_without_the_kernel_native_is_refused_by_name(tmp_path):
     wheel = build(tmp_path, JEANIE_NO_NATIVE="1")
     code = "import torch, jeanie; jeanie.align(torch.rand(1, 2, 2), backend='native')"
-    shown = run(wheel, tmp_path, code, PATH=os.environ["PATH"])
-    assert shown.returncode != 0
-    assert "ConfigError: backend 'native' needs the compiled kernel" in shown.stderr
+    result = run(wheel, tmp_path, code, PATH=os.environ["PATH"])
+    assert result.returncode != 0
+    assert "ConfigError: backend 'native' needs the compiled kernel" in result.stderr

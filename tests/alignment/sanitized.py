@@ -19,8 +19,8 @@ SLOW = "not memory and not large and not takes_the_place and not large_batch and
 
 def find_runtime(name: str) -> str:
     """Return the path of a runtime library of the compiler."""
-    shown = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-    return shown.stdout.strip()
+    result = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 def build(folder: Path) -> Path:

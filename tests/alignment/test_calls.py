@@ -17,7 +17,7 @@ def features(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def aligned(x, y, threads):
+def align_pairs(x, y, threads):
     """Values and gradients of matched pairs, and of their costs alone."""
     torch.set_num_threads(threads)
     leaf = x.clone().requires_grad_()
@@ -34,9 +34,9 @@ def test_calls_from_several_threads_do_not_disturb_each_other():
     cases = [(features(40 + n, 9 + n, 6, seed=n), features(40 + n, 7, 6, seed=n + 99)) for n in range(6)]
     before = torch.get_num_threads()
     try:
-        expected = [aligned(x, y, 1) for x, y in cases]
+        expected = [align_pairs(x, y, 1) for x, y in cases]
         with ThreadPoolExecutor(4) as pool:
-            runs = [pool.submit(aligned, x, y, 3) for _ in range(10) for x, y in cases]
+            runs = [pool.submit(align_pairs, x, y, 3) for _ in range(10) for x, y in cases]
             for run, wanted in zip(runs, 10 * expected, strict=True):
                 assert_close(run.result(), wanted, rtol=0, atol=0)
     finally:
@@ -63,8 +63,8 @@ print(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts the threads that Linux lists")
 def test_a_forked_child_has_threads_of_its_own():
-    shown = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
-    assert int(shown.stdout) == 3
+    result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
+    assert int(result.stdout) == 3
 
 
 def costs_or_features(kind):
@@ -116,8 +116,8 @@ print((peak() - start) / (cost.numel() * 4 / 2**20))
 
 def test_the_gradient_takes_the_place_of_the_plan():
     """Beside the cost only one more like it, and the workspace of a few pairs."""
-    shown = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert float(shown.stdout) < 1.4
+    result = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert float(result.stdout) < 1.4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -186,8 +186,8 @@ jeanie.distances(q[:2], s[:2]); start = peak()
 jeanie.distances(q, s, shift=2)
 print(peak() - start)
 """
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(shown.stdout) < 170
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(result.stdout) < 170
 
 
 @EVERY

@@ -99,7 +99,7 @@ class Arrays:
         values = {k: v.data_ptr() if isinstance(v, torch.Tensor) else v for k, v in fields.items()}
         return kernel_library.AlignJob(**values)
 
-    def matched(self, table=(), **changes):
+    def make_matched_job(self, table=(), **changes):
         fields = {"x": self.cost.data_ptr(), "y": self.cost.data_ptr(), "features": 4, "metric": 2, "sigma": 1.0,
                   **changes}  # fmt: skip
         return kernel_library.MatchedJob(align=self.align(**{"columns": 3, **dict(table)}), **fields)

@@ -189,5 +189,5 @@ x.requires_grad_(); start = peak()
 jeanie.distances(x, y, pairs="matched").sum().backward()
 print(peak() - start)
 """
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(shown.stdout) < 30
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(result.stdout) < 30

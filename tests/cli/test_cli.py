@@ -57,9 +57,9 @@ def test_prepare_and_info(tmp_path):
     assert done.exit_code == 0
     assert "4 clips, 20 frames of nw-ucla" in done.stdout
     assert "4 clips found, but 1484 were published" in done.stdout
-    shown = run("info", tmp_path / "out", "--clip", "2")
-    assert shown.exit_code == 0
-    assert "a01_s01_e02_v01" in shown.stdout
+    result = run("info", tmp_path / "out", "--clip", "2")
+    assert result.exit_code == 0
+    assert "a01_s01_e02_v01" in result.stdout
 
 
 def test_prepare_as_json_prints_one_object_and_nothing_else(tmp_path):
@@ -135,10 +135,10 @@ def test_info_of_a_motion(file):
     assert (facts["name"], facts["label"], facts["layout"], facts["joints"]) == ("mine", "wave", "core15", 15)
     assert (facts["frames"], facts["persons"], facts["rate"], facts["seconds"]) == (30, 1, 30.0, 1.0)
     assert facts["missing"] == round(1 / 450, 4)
-    shown = run("info", file)
-    assert shown.exit_code == 0
-    assert "core15" in shown.stdout
-    assert any(0x2800 < ord(sign) < 0x2900 for sign in shown.stdout)
+    result = run("info", file)
+    assert result.exit_code == 0
+    assert "core15" in result.stdout
+    assert any(0x2800 < ord(sign) < 0x2900 for sign in result.stdout)
 
 
 def test_info_of_an_archive(motion, tmp_path):
@@ -193,10 +193,10 @@ def test_a_real_data_set_is_complete(name, tmp_path):
 
 
 def test_the_help_lists_every_command_in_its_group():
-    shown = run("--help")
-    assert shown.exit_code == 0
+    result = run("--help")
+    assert result.exit_code == 0
     groups = ["Recognise", "Search and label", "Research", "Data", "Admin"]
-    places = [shown.stdout.index(f" {group} ") for group in groups]
+    places = [result.stdout.index(f" {group} ") for group in groups]
     assert places == sorted(places)
     assert {name for group in COMMANDS.values() for name in map(command_name, group)} == {
         command.name for command in app.registered_commands
@@ -205,10 +205,10 @@ def test_the_help_lists_every_command_in_its_group():
 
 @pytest.mark.parametrize("name", [command.name for command in app.registered_commands])
 def test_every_command_explains_itself_and_its_options(name):
-    shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
     function = next(command.callback for command in app.registered_commands if command.name == name)
-    assert function.__doc__.split(".")[0].split("\n")[0] in " ".join(shown.stdout.split())
+    assert function.__doc__.split(".")[0].split("\n")[0] in " ".join(result.stdout.split())
     for parameter in inspect.signature(function).parameters.values():
         option = next(one for one in get_args(parameter.annotation) if hasattr(one, "help"))
         assert option.help, parameter.name
@@ -219,10 +219,10 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_shells_complete_commands():
-    shown = CliRunner().invoke(
+    result = CliRunner().invoke(
         app,
         [],
         prog_name="jeanie",
         env={"_JEANIE_COMPLETE": "complete_bash", "COMP_WORDS": "jeanie reco", "COMP_CWORD": "1"},
     )
-    assert shown.stdout.split() == ["recognise"]
+    assert result.stdout.split() == ["recognise"]

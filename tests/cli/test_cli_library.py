@@ -69,9 +69,9 @@ def test_enrol_then_recognise(folder, place):
     run("enrol", "bow", folder / "bow-0.npz", "--library", place)
     again = run("enrol", "squat", folder / "squat-0.npz", "--library", place)
     assert again.stdout == "squat: 0 recordings added, 1 already enrolled, 2 examples in all\n"
-    shown = run("recognise", folder / "squat-0.npz", folder / "jumping_jack-2.npz", "--library", place)
-    assert shown.exit_code == 0
-    heading, known, unknown = shown.stdout.splitlines()
+    result = run("recognise", folder / "squat-0.npz", folder / "jumping_jack-2.npz", "--library", place)
+    assert result.exit_code == 0
+    heading, known, unknown = result.stdout.splitlines()
     assert heading.split() == ["file", "action", "confidence", "distances"]
     assert known.split()[:2] == [str(folder / "squat-0.npz"), "squat"]
     assert float(known.split()[2]) > 0.9
@@ -79,9 +79,9 @@ def test_enrol_then_recognise(folder, place):
 
 
 def test_json_is_one_object_with_all_there_is_to_know(folder, taught):
-    shown = run("recognise", folder / "bow-0.npz", folder / "squat-2.npz", "--library", taught, "--json")
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    report = json.loads(shown.stdout)
+    result = run("recognise", folder / "bow-0.npz", folder / "squat-2.npz", "--library", taught, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    report = json.loads(result.stdout)
     assert report["library"] == str(taught)
     first, second = report["results"]
     with Recogniser.load(taught) as recogniser:
@@ -106,21 +106,21 @@ def test_the_threshold_and_persons_are_options(folder, taught, tmp_path):
     assert [(row["person"], row["label"]) for row in report["results"]] == [(0, "squat"), (1, "bow")]
     report = json.loads(run("recognise", folder / "bow-0.npz", "--threshold", "1", *options).stdout)
     assert [row["label"] for row in report["results"]] == [None]
-    shown = run("recognise", tmp_path / "both.npz", "--each", "--library", taught)
-    assert shown.stdout.split()[1] == "person"
+    result = run("recognise", tmp_path / "both.npz", "--each", "--library", taught)
+    assert result.stdout.split()[1] == "person"
 
 
 def test_a_page_explains_the_answer(folder, taught, tmp_path):
     page = tmp_path / "why.html"
-    shown = run("recognise", folder / "bow-2.npz", "--library", taught, "--explain", page)
-    assert shown.exit_code == 0, shown.output
-    assert f"{page}: explanation page" in shown.stdout
+    result = run("recognise", folder / "bow-2.npz", "--library", taught, "--explain", page)
+    assert result.exit_code == 0, result.output
+    assert f"{page}: explanation page" in result.stdout
     assert page.read_text(encoding="utf-8").startswith("<!")
     report = json.loads(
         run("recognise", folder / "bow-2.npz", "--library", taught, "--explain", page, "--json").stdout
     )
     assert report["page"] == str(page)
-    assert report["explanation"]["text"] in shown.stdout
+    assert report["explanation"]["text"] in result.stdout
 
 
 def test_actions_are_listed_renamed_merged_and_forgotten(folder, taught):
@@ -201,7 +201,7 @@ def test_every_system_has_its_own_place_for_data(platform, variables, expected, 
 
 
 def bad_files(folder):
-    """Files that are no examples, by what is wrong with them, and what must be said."""
+    """Return invalid files by their error, and the expected messages."""
     motion = STUDIO[0]
     few = Layout("stub", ("neck", "head"), ((0, 1),), (), 0, 0)
     nowhere = Layout("fins", ("fin", "tail"), ((0, 1),), (), 0, 0)
@@ -235,9 +235,9 @@ def test_bad_recordings_end_with_2_and_change_nothing(folder, taught, tmp_path):
             done = run(*command, tmp_path / name, "--library", taught)
             assert done.exit_code == 2, (name, done.output)
             assert message in done.stderr, name
-            # what is wrong with a layout is told of the layout, which several recordings may share
-            told = "jeanie: layout" if name == "fins.npz" else f"jeanie: {tmp_path / name}"
-            assert done.stderr.startswith(told)
+            # the message names the layout, because several recordings may share it
+            expected = "jeanie: layout" if name == "fins.npz" else f"jeanie: {tmp_path / name}"
+            assert done.stderr.startswith(expected)
             assert done.stdout == ""
         made = run("enrol", "new", tmp_path / name, "--library", tmp_path / "new.db")
         assert made.exit_code == 2
@@ -337,8 +337,8 @@ def test_unknown_actions_and_strange_places_are_named(folder, taught, tmp_path):
 def test_an_empty_library_says_so(folder, taught):
     for action in ACTIONS:
         run("forget", action, "--library", taught)
-    shown = run("actions", "--library", taught)
-    assert (shown.exit_code, shown.stdout) == (
+    result = run("actions", "--library", taught)
+    assert (result.exit_code, result.stdout) == (
         0,
         f"{taught}: no actions yet; add one with: jeanie enrol LABEL FILE...\n",
     )
@@ -361,5 +361,5 @@ def test_a_real_process_ends_with_the_same_code(folder, taught):
 
 def test_the_layout_and_format_of_files_may_be_said(folder, taught):
     options = ("--layout", "ntu25", "--format", "npz", "--library", taught, "--json")
-    shown = run("recognise", folder / "bow-0.npz", *options)
-    assert json.loads(shown.stdout)["results"][0]["label"] == "bow"
+    result = run("recognise", folder / "bow-0.npz", *options)
+    assert json.loads(result.stdout)["results"][0]["label"] == "bow"

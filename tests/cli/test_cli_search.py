@@ -62,8 +62,8 @@ def test_align_says_how_the_second_differs_from_the_first(tmp_path):
     assert done.exit_code == 0, done.output
     assert "30 degrees to the person's left, 1.4x slower; left elbow lower" in done.stdout
     assert page.read_text().startswith("<!doctype html>")
-    told = run("align", tmp_path / "a.npz", tmp_path / "b.npz", "--json")
-    assert json.loads(told.stdout)["joints"][0]["joint"] == "left_elbow"
+    result = run("align", tmp_path / "a.npz", tmp_path / "b.npz", "--json")
+    assert json.loads(result.stdout)["joints"][0]["joint"] == "left_elbow"
 
 
 def test_find_lists_segments(folder, long_file, show):
@@ -73,13 +73,13 @@ def test_find_lists_segments(folder, long_file, show):
     write_archive([Motion(show[0], LAYOUTS["ntu25"], rate=30.0, name="show")], archive, name="shows")
     done = run("find", folder / "kick.npz", archive, "--k", 2, "--cache", folder / "cache", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    best = told["matches"][0]
+    facts = json.loads(done.stdout)
+    best = facts["matches"][0]
     assert best["name"] == "show"
     assert min(best["end"], last) - max(best["start"], first) > 0.5 * (best["end"] - best["start"])
     assert best["seconds"] == pytest.approx([best["start"] / 30, best["end"] / 30])
-    shown = run("find", folder / "kick.npz", long_file, "--k", 1, "--cache", folder / "cache")
-    assert "long" in shown.stdout
+    result = run("find", folder / "kick.npz", long_file, "--k", 1, "--cache", folder / "cache")
+    assert "long" in result.stdout
     part = run("find", long_file, archive, "--k", 1, "--part", f"{first / 30:.2f}-{last / 30:.2f}", "--json",
                "--cache", folder / "cache")  # fmt: skip
     assert json.loads(part.stdout)["matches"][0]["distance"] < 0.02
@@ -184,9 +184,9 @@ def test_wrong_input_is_a_message_and_code_2(arguments, message, folder, library
     done = run(*wanted)
     assert done.exit_code == 2, done.output
     assert message in done.stderr
-    told = run(*wanted, "--json")
-    assert told.exit_code == 2
-    assert message in json.loads(told.stdout)["error"]
+    result = run(*wanted, "--json")
+    assert result.exit_code == 2
+    assert message in json.loads(result.stdout)["error"]
 
 
 @pytest.mark.errors

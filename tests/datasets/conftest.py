@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture
-def written(tmp_path):
+def write_file(tmp_path):
     """Writes text or bytes into a file of a fresh folder and gives its path."""
 
     def write(data, name):

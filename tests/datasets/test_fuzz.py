@@ -77,8 +77,8 @@ def folder(tmp_path_factory):
 
 def test_a_thousand_damaged_files_end_in_a_motion_or_a_data_error():
     command = [sys.executable, str(SCRIPT), "--cases", "1000", "--seed", "1", "--json"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = json.loads(shown.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(result.stdout)
     assert report["findings"] == []
     assert report["cases"] == 1000
     assert report["outcomes"]["Motion"] > 50

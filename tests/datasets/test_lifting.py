@@ -38,7 +38,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def photographed(motion, azimuth_deg, distance=4.0, focal_px=500.0):
+def project_motion(motion, azimuth_deg, distance=4.0, focal_px=500.0):
     """Core joints relative to the torso, and as pixels of a camera at an azimuth; one joint at a time."""
     turn = np.radians(azimuth_deg)
     rotation = np.array([[np.cos(turn), 0, np.sin(turn)], [0, 1, 0], [-np.sin(turn), 0, np.cos(turn)]])
@@ -64,7 +64,7 @@ def assert_lifts(lifter, motions):
     found, flat, turned = [], [], []
     for motion in motions:
         for azimuth in (-150, -60, 0, 45, 120):
-            truth, image = photographed(motion[::7], azimuth)
+            truth, image = project_motion(motion[::7], azimuth)
             joints = lifter.lift(image).joints[:, 0]
             found.append(error(joints, truth))
             flat.append(error(truth * torch.tensor([1.0, 1.0, 0.0]), truth))

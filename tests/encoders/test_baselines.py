@@ -30,7 +30,7 @@ def clips(*shape, seed=0):
     return torch.randn(*shape, len(LAYOUT), 3, generator=generator, dtype=torch.float64)
 
 
-def posed(kind, **options):
+def build_encoder(kind, **options):
     """A view-adaptive encoder whose sub-network has learnt to say something."""
     built = encoder(kind, **options)
     torch.manual_seed(1)
@@ -114,7 +114,7 @@ def test_the_first_view_is_that_of_the_recording(kind, init):
 
 @pytest.mark.parametrize("kind", ["va-rnn", "va-cnn"])
 def test_adapted_views_keep_every_bodys_shape(kind):
-    net, blocks = posed(kind).net, clips(2, 2, 6)
+    net, blocks = build_encoder(kind).net, clips(2, 2, 6)
     seen = net.change_viewpoint(blocks)
     assert not torch.allclose(seen, blocks)
     assert_close(torch.cdist(seen, seen), torch.cdist(blocks, blocks), atol=1e-6, rtol=1e-6)
@@ -123,7 +123,7 @@ def test_adapted_views_keep_every_bodys_shape(kind):
 def test_a_view_adaptive_cnn_has_one_view_a_block_and_the_lstm_one_a_frame():
     blocks = clips(1, 1, 6)
     for kind, rigid in (("va-cnn", True), ("va-rnn", False)):
-        whole = posed(kind).net.change_viewpoint(blocks).flatten(-3, -2)
+        whole = build_encoder(kind).net.change_viewpoint(blocks).flatten(-3, -2)
         before = blocks.flatten(-3, -2)
         assert torch.allclose(torch.cdist(whole, whole), torch.cdist(before, before), atol=1e-5) == rigid
 

@@ -37,7 +37,7 @@ def motion(*shape, dtype=torch.float64, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def made(config, layout="openni15", seed=0, **options):
+def make_encoder(config, layout="openni15", seed=0, **options):
     torch.manual_seed(seed)
     return BlockEncoder(LAYOUTS[layout], config=config, **options).double().eval()
 
@@ -50,7 +50,7 @@ def weights(module):
     return {name: value.detach().numpy() for name, value in module.state_dict().items()}
 
 
-def normed(x, scale, shift):
+def normalise(x, scale, shift):
     x = x - x.mean(-1, keepdims=True)
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * scale + shift
 
@@ -70,7 +70,7 @@ def s2gc(layout, layers, alpha):
 def test_the_network_is_the_papers_written_out(name, block, channels):
     """FC, LN, ReLU, FC, LN, ReLU, FC, LN for every joint, then S2GC, then all joints into one FC."""
     layout = LAYOUTS[name]
-    encoder = made(TINY, name, block=block, channels=channels)
+    encoder = make_encoder(TINY, name, block=block, channels=channels)
     with torch.no_grad():
         for parameter in encoder.parameters():  # norms and biases away from 1 and 0
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -82,7 +82,7 @@ def test_the_network_is_the_papers_written_out(name, block, channels):
             x = np.array([one[f, joint, c] for f in range(block) for c in range(channels)])
             for fc in (0, 3, 7):
                 x = w[f"mlp.{fc}.weight"] @ x + w[f"mlp.{fc}.bias"]
-                x = normed(x, w[f"mlp.{fc + 1}.weight"], w[f"mlp.{fc + 1}.bias"])
+                x = normalise(x, w[f"mlp.{fc + 1}.weight"], w[f"mlp.{fc + 1}.bias"])
                 x = x if fc == 7 else np.maximum(x, 0)
             joints.append(x)
         mixed = s2gc(layout, TINY.layers, TINY.alpha) @ np.stack(joints)
@@ -91,7 +91,7 @@ def test_the_network_is_the_papers_written_out(name, block, channels):
 
 
 def test_with_a_transformer_the_token_alone_goes_into_the_last_layer():
-    encoder = made(TINY.with_values(transformer=True))
+    encoder = make_encoder(TINY.with_values(transformer=True))
     blocks = motion(4, 8, 15, 3)
     tracks = blocks.permute(0, 2, 1, 3).reshape(4, 15, 24)
     token = encoder.net.pool(encoder.net.graph(encoder.net.mlp(tracks)))
@@ -125,7 +125,7 @@ def test_the_presets_have_the_papers_sizes():
     assert {(row.graph, row.layers, row.alpha) for row in PRESETS.values()} == {("s2gc", 6, 0.5)}
 
 
-def counted(name, *, transformer, head_size, joints=25, numbers=24):
+def count_parameters(name, *, transformer, head_size, joints=25, numbers=24):
     """Parameters by hand: weights and biases of every FC, two numbers a feature of every LayerNorm."""
     width, features, hidden, heads, depth, _ = PAPER[name]
     fc = lambda a, b: a * b + b  # noqa: E731
@@ -155,7 +155,7 @@ def test_the_parameters_are_as_many_as_the_sizes_say(name, transformer):
     config = PRESETS[name].with_values(transformer=transformer)
     found = sum(weight.numel() for weight in BlockEncoder(NTU, config=config).parameters())
     assert found == COUNTS[name, transformer]
-    assert found == counted(name, transformer=transformer, head_size=config.head_size)
+    assert found == count_parameters(name, transformer=transformer, head_size=config.head_size)
 
 
 @pytest.mark.parametrize("name", ["ntu60", "ntu120"])
@@ -168,17 +168,19 @@ def test_the_head_sizes_that_reach_the_papers_count_are_the_ones_named():
     def reach(name):
         sizes = range(1, 65)
         return [
-            size for size in sizes if 250_000 <= counted(name, transformer=True, head_size=size) <= 500_000
+            size
+            for size in sizes
+            if 250_000 <= count_parameters(name, transformer=True, head_size=size) <= 500_000
         ]
 
     assert reach("ntu60") == list(range(8, 21))
     assert reach("ntu120") == [1]
-    assert counted("ntu120", transformer=True, head_size=2) == 514_272
+    assert count_parameters("ntu120", transformer=True, head_size=2) == 514_272
 
 
 @KIND
 def test_every_block_is_encoded_by_itself(config):
-    encoder = made(config)
+    encoder = make_encoder(config)
     blocks = motion(6, 8, 15, 3)
     order = torch.tensor([3, 5, 0, 1, 4, 2])
     together = encoder(blocks)
@@ -191,7 +193,7 @@ def test_every_block_is_encoded_by_itself(config):
 
 @KIND
 def test_one_call_equals_a_loop_over_clips_views_and_blocks(config):
-    encoder = made(config)
+    encoder = make_encoder(config)
     blocks = motion(2, 3, 2, 4, 8, 15, 3)
     found = encoder(blocks)
     assert found.shape == (2, 3, 2, 4, encoder.features)
@@ -201,7 +203,7 @@ def test_one_call_equals_a_loop_over_clips_views_and_blocks(config):
 
 @KIND
 def test_no_blocks_give_no_features(config):
-    encoder = made(config)
+    encoder = make_encoder(config)
     assert encoder(motion(0, 8, 15, 3)).shape == (0, encoder.features)
     assert encoder(motion(2, 0, 8, 15, 3)).shape == (2, 0, encoder.features)
 
@@ -218,20 +220,20 @@ def test_every_layout_has_an_encoder(name, config):
 @KIND
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_the_dtype_follows_the_input(config, dtype):
-    found = made(config).to(dtype)(motion(2, 8, 15, 3, dtype=dtype))
+    found = make_encoder(config).to(dtype)(motion(2, 8, 15, 3, dtype=dtype))
     assert found.dtype == dtype
     assert found.isfinite().all()
 
 
 @KIND
 def test_the_device_follows_the_input(config):
-    found = made(config).to("meta")(torch.zeros(2, 8, 15, 3, dtype=torch.float64, device="meta"))
+    found = make_encoder(config).to("meta")(torch.zeros(2, 8, 15, 3, dtype=torch.float64, device="meta"))
     assert found.device.type == "meta"
 
 
 @LEARNT
 def test_float32_agrees_with_float64(config):
-    encoder, blocks = made(config), motion(9, 8, 15, 3)
+    encoder, blocks = make_encoder(config), motion(9, 8, 15, 3)
     exact = encoder(blocks)
     assert_close(encoder.float()(blocks.float()).double(), exact, atol=2e-5, rtol=2e-5)
 
@@ -240,13 +242,13 @@ def test_float32_agrees_with_float64(config):
 def test_the_input_is_left_as_it_was(config):
     blocks = motion(2, 8, 15, 3)
     before = blocks.clone()
-    made(config)(blocks)
+    make_encoder(config)(blocks)
     assert torch.equal(blocks, before)
 
 
 @LEARNT
 def test_a_state_dict_carries_the_encoder_to_another(config):
-    one, other = made(config, seed=1), made(config, seed=2)
+    one, other = make_encoder(config, seed=1), make_encoder(config, seed=2)
     blocks = motion(3, 8, 15, 3)
     assert not torch.equal(one(blocks), other(blocks))
     other.load_state_dict(one.state_dict())
@@ -256,7 +258,7 @@ def test_a_state_dict_carries_the_encoder_to_another(config):
 
 @LEARNT
 def test_gradients_reach_every_weight_and_the_input(config):
-    encoder = made(config).train()
+    encoder = make_encoder(config).train()
     blocks = motion(16, 8, 15, 3).requires_grad_()
     encoder(blocks).square().sum().backward()
     assert blocks.grad.abs().sum() > 0
@@ -352,11 +354,11 @@ def test_biases_start_at_zero_and_norms_at_one(init):
 
 def test_dropout_acts_in_training_alone_and_only_where_asked():
     blocks = motion(3, 8, 15, 3)
-    encoder = made(TINY.with_values(dropout=0.5))
+    encoder = make_encoder(TINY.with_values(dropout=0.5))
     assert torch.equal(encoder(blocks), encoder(blocks))
     encoder.train()
     assert not torch.equal(encoder(blocks), encoder(blocks))
-    without = made(TINY.with_values(dropout=0, transformer=True))
+    without = make_encoder(TINY.with_values(dropout=0, transformer=True))
     assert torch.equal(without(blocks), without.train()(blocks))
 
 

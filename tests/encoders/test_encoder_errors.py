@@ -14,7 +14,7 @@ KINDS = ("graph", "mlp", "raw")
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("shape", "said"),
+    ("shape", "message"),
     [
         ((2, 8, 20, 3), r"got shape \(2, 8, 20, 3\); bring the motion to ntu25 .*convert"),
         ((2, 6, 25, 3), r"cut with blocks\(joints, length=8\), or build the encoder with block=6"),
@@ -25,9 +25,9 @@ KINDS = ("graph", "mlp", "raw")
     ids=["joints", "length", "channels", "one block", "no motion"],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_of_another_shape_are_refused_with_a_remedy(kind, shape, said):
+def test_blocks_of_another_shape_are_refused_with_a_remedy(kind, shape, message):
     encoder = BlockEncoder(NTU, config=ModelConfig(encoder={"kind": kind}).encoder)
-    with pytest.raises(ShapeError, match=said):
+    with pytest.raises(ShapeError, match=message):
         encoder(torch.zeros(shape))
     with pytest.raises(ShapeError, match=r"reads \(..., block, 8 frames, 25 joints of ntu25, 3 channels\)"):
         encoder(torch.zeros(shape))
@@ -58,7 +58,7 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"graph": "gat"}, "graph: .*'gcn', 'sgc', 'appnp', 's2gc' or 'none', got 'gat'"),
         (
@@ -78,8 +78,8 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
     ],
     ids=lambda value: list(value)[-1] if isinstance(value, dict) else "",
 )
-def test_a_wrong_configuration_names_the_option(changes, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_wrong_configuration_names_the_option(changes, message):
+    with pytest.raises(ConfigError, match=message):
         ModelConfig(encoder=changes)
 
 

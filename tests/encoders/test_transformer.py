@@ -16,7 +16,7 @@ def tokens(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def scattered(module, seed=1):
+def randomise_weights(module, seed=1):
     """The module with every weight drawn anew, LayerNorms and biases too, so that none hides behind 1 or 0."""
     generator = torch.Generator().manual_seed(seed)
     module = module.double()
@@ -62,7 +62,7 @@ def table(count, width):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def attended(x, module, heads, size):
+def attend(x, module, heads, size):
     """Multi-head attention of one sequence, head by head and token by token."""
     inward, shift = module.inward.weight.detach().numpy(), module.inward.bias.detach().numpy()
     gathered = np.zeros((len(x), heads * size))
@@ -87,14 +87,14 @@ def test_every_joint_and_the_token_have_a_position_of_their_own():
 
 @pytest.mark.parametrize(("width", "hidden", "heads"), [(12, 20, 3), (32, 64, 4), (8, 8, 1), (64, 128, 8)])
 def test_a_layer_equals_torchs_pre_norm_layer_with_the_same_weights(width, hidden, heads):
-    layer = scattered(Layer(width, hidden, heads, width // heads))
+    layer = randomise_weights(Layer(width, hidden, heads, width // heads))
     x = tokens(5, 9, width)
     assert_close(layer(x), torchs(layer, width, hidden, heads)(x), atol=1e-11, rtol=1e-11)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_the_stack_is_token_positions_layers_and_the_norm_of_the_token(depth):
-    module = scattered(Transformer(6, 12, hidden=20, heads=3, head_size=4, depth=depth))
+    module = randomise_weights(Transformer(6, 12, hidden=20, heads=3, head_size=4, depth=depth))
     joints = tokens(5, 6, 12)
     state = torch.cat((module.token.detach().expand(5, 1, 12), joints), 1) + table(7, 12)
     for layer in module.layers:
@@ -107,16 +107,16 @@ def test_the_stack_is_token_positions_layers_and_the_norm_of_the_token(depth):
 
 @pytest.mark.parametrize(("heads", "size"), [(1, 1), (3, 1), (2, 5), (12, 8)])
 def test_the_head_size_is_free_of_the_width(heads, size):
-    module = scattered(Attention(6, heads, size))
+    module = randomise_weights(Attention(6, heads, size))
     x = tokens(4, 6)
     assert_close(
-        module(x).detach(), torch.from_numpy(attended(x.numpy(), module, heads, size)), atol=1e-11, rtol=1e-11
+        module(x).detach(), torch.from_numpy(attend(x.numpy(), module, heads, size)), atol=1e-11, rtol=1e-11
     )
 
 
 def test_only_positions_tell_joints_apart():
     """Attention sees a set: joints that change place and take their positions along give the same token."""
-    module = scattered(Transformer(6, 8, hidden=10, heads=2, head_size=3, depth=2))
+    module = randomise_weights(Transformer(6, 8, hidden=10, heads=2, head_size=3, depth=2))
     joints, place = tokens(3, 6, 8), positions(7, 8)[1:]
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     moved = (joints + place)[:, order] - place
@@ -125,7 +125,7 @@ def test_only_positions_tell_joints_apart():
 
 
 def test_every_leading_axis_is_a_batch():
-    module = scattered(Transformer(5, 8, hidden=10, heads=2, head_size=4, depth=2))
+    module = randomise_weights(Transformer(5, 8, hidden=10, heads=2, head_size=4, depth=2))
     joints = tokens(2, 3, 4, 5, 8)
     found = module(joints)
     assert found.shape == (2, 3, 4, 8)
@@ -138,14 +138,14 @@ def test_every_leading_axis_is_a_batch():
 
 
 def test_gradients_are_right_once_and_twice():
-    module = scattered(Transformer(3, 4, hidden=5, heads=2, head_size=2, depth=1))
+    module = randomise_weights(Transformer(3, 4, hidden=5, heads=2, head_size=2, depth=1))
     joints = tokens(1, 3, 4).requires_grad_()
     assert gradcheck(module, (joints,))
     assert gradgradcheck(module, (joints,))
 
 
 def test_large_scores_do_not_overflow():
-    module = scattered(Attention(4, 2, 3))
+    module = randomise_weights(Attention(4, 2, 3))
     found = module(1e6 * tokens(5, 4))
     assert found.isfinite().all()
 

@@ -199,11 +199,11 @@ def test_variants_are_told_beside_the_main_test(dataset):
         test_variants={"with them": with_them},
     )
     report = evaluate(FewShotModel(RAW), SYNTHETIC, dataset=dataset, splits=[split])
-    told = report.json()["variants"]["with them"]
+    facts = report.json()["variants"]["with them"]
     hits = int(report.predictions.is_correct.sum())
-    assert (report.queries, told["queries"]) == (15, 18)
-    assert told["accuracy"] == pytest.approx(100 * (hits + 3) / 18)
-    assert report.over == told["over"] == "queries"
+    assert (report.queries, facts["queries"]) == (15, 18)
+    assert facts["accuracy"] == pytest.approx(100 * (hits + 3) / 18)
+    assert report.over == facts["over"] == "queries"
 
 
 def test_a_limit_takes_the_first_episodes_of_each_split(dataset, splits):
@@ -215,12 +215,12 @@ def test_a_limit_takes_the_first_episodes_of_each_split(dataset, splits):
 
 
 def test_progress_counts_every_pair_once(dataset, splits):
-    told = []
+    calls = []
     evaluate(
-        FewShotModel(RAW), SYNTHETIC, dataset=dataset, splits=splits, progress=lambda *two: told.append(two)
+        FewShotModel(RAW), SYNTHETIC, dataset=dataset, splits=splits, progress=lambda *two: calls.append(two)
     )
-    assert told[-1] == (len(distinct_pairs(splits)),) * 2
-    assert told == sorted(told)
+    assert calls[-1] == (len(distinct_pairs(splits)),) * 2
+    assert calls == sorted(calls)
 
 
 def test_a_method_without_a_name_is_named_by_what_it_does():
@@ -260,8 +260,8 @@ distributed.init_process_group("gloo", init_method=f"file://{place}/meet", rank=
 dataset = open_synthetic(subjects=3, takes=1, cameras=2, actions=ACTIONS)
 model = FewShotModel(RAW.with_values({"align.relative": True, "align.gamma": 0.1}))
 report = evaluate(model, SYNTHETIC, dataset=dataset, splits=[split_of(dataset, seed) for seed in (0, 1)])
-told = {"json": report.json(), "own": report.predictions.own.tolist(), "other": report.predictions.other.tolist()}
-open(f"{place}/{rank}.json", "w").write(json.dumps(told))
+facts = {"json": report.json(), "own": report.predictions.own.tolist(), "other": report.predictions.other.tolist()}
+open(f"{place}/{rank}.json", "w").write(json.dumps(facts))
 distributed.destroy_process_group()
 """
 
@@ -282,11 +282,11 @@ def test_two_processes_give_the_report_of_one(dataset, splits, tmp_path):
     model = FewShotModel(RAW.with_values({"align.relative": True, "align.gamma": 0.1}))
     single = evaluate(model, SYNTHETIC, dataset=dataset, splits=splits)
     when = {"commit", "date"}  # may change while the processes run
-    told = [
+    facts = [
         {key: report[key] for key in report.keys() - when}
         for report in (first["json"], second["json"], single.json())
     ]
-    assert told[0] == told[1] == told[2]
+    assert facts[0] == facts[1] == facts[2]
     assert (first["own"], first["other"]) == (second["own"], second["other"])
     assert first["own"] == pytest.approx(single.predictions.own.tolist(), rel=1e-5)
     assert first["other"] == pytest.approx(single.predictions.other.tolist(), rel=1e-5)
@@ -302,18 +302,18 @@ def test_the_command_prints_one_json_object_and_writes_its_files(tmp_path):
         "raw", "synthetic", "--way", "5", "--limit", "1", "--json", "--html", page, "--markdown", tables
     )
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+    facts = json.loads(done.stdout)
     needed = {"protocol", "method", "accuracy", "ci95", "seeds", "queries", "per_class"}
-    assert needed <= told.keys()
-    assert (told["protocol"], told["method"], told["queries"], told["way"]) == ("synthetic", "raw", 5, 5)
-    assert told["against"] == told["comparisons"] == []  # raw is not compared with itself
+    assert needed <= facts.keys()
+    assert (facts["protocol"], facts["method"], facts["queries"], facts["way"]) == ("synthetic", "raw", 5, 5)
+    assert facts["against"] == facts["comparisons"] == []  # raw is not compared with itself
     assert page.read_text().startswith("<!doctype html>")
     assert "| method | accuracy, %" in tables.read_text()
     assert done.stderr == ""
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def run_folders(tmp_path_factory):
     """Two short runs on fewer training classes, no validation, seeds 0 and 1."""
     config = RAW.with_values({"encoder.kind": "mlp", "encoder.mlp": (8,), "encoder.features": 4})
     folder = tmp_path_factory.mktemp("runs")
@@ -328,19 +328,19 @@ def trained(tmp_path_factory):
 def test_models_that_need_no_folder_are_known_by_their_names():
     done = run("dtw", "synthetic", "--way", "5", "--limit", "1", "--against", "shipped", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["method"], [one["method"] for one in told["against"]]) == ("dtw", ["shipped"])
+    facts = json.loads(done.stdout)
+    assert (facts["method"], [one["method"] for one in facts["against"]]) == ("dtw", ["shipped"])
     splits = SYNTHETIC.splits(SYNTHETIC.open(), way=5)
-    for model, row in ((FewShotModel.raw("dtw"), told), (FewShotModel.load(), told["against"][0])):
+    for model, row in ((FewShotModel.raw("dtw"), facts), (FewShotModel.load(), facts["against"][0])):
         assert row["accuracy"] == pytest.approx(evaluate(model, SYNTHETIC, splits=splits, limit=1).accuracy)
 
 
-def test_runs_are_pooled_over_seeds_and_compared_with_raw(trained, tmp_path):
+def test_runs_are_pooled_over_seeds_and_compared_with_raw(run_folders, tmp_path):
     arguments = (
-        trained / "seed0",
+        run_folders / "seed0",
         "synthetic",
         "--with",
-        trained / "seed1",
+        run_folders / "seed1",
         "--train-classes",
         "65",
         "--limit",
@@ -348,15 +348,15 @@ def test_runs_are_pooled_over_seeds_and_compared_with_raw(trained, tmp_path):
     )
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["method"], told["seeds"], told["over"]) == ("seed0", [0, 1], "seeds")
-    assert [one["method"] for one in told["against"]] == ["raw"]
-    (pair,) = told["comparisons"]
-    assert pair["difference"] == pytest.approx(told["accuracy"] - told["against"][0]["accuracy"], abs=1e-5)
+    facts = json.loads(done.stdout)
+    assert (facts["method"], facts["seeds"], facts["over"]) == ("seed0", [0, 1], "seeds")
+    assert [one["method"] for one in facts["against"]] == ["raw"]
+    (pair,) = facts["comparisons"]
+    assert pair["difference"] == pytest.approx(facts["accuracy"] - facts["against"][0]["accuracy"], abs=1e-5)
     assert pair["test"] == "paired t-test over the seeds"
-    shown = run(*arguments, "--alone")
-    assert shown.exit_code == 0, shown.output
-    assert f"{told['accuracy']:.1f} ± {told['ci95']:.1f}" in shown.stdout
+    result = run(*arguments, "--alone")
+    assert result.exit_code == 0, result.output
+    assert f"{facts['accuracy']:.1f} ± {facts['ci95']:.1f}" in result.stdout
 
 
 def test_models_in_folders_of_one_name_are_told_apart(tmp_path):
@@ -364,13 +364,13 @@ def test_models_in_folders_of_one_name_are_told_apart(tmp_path):
     for place, config in zip(places, (RAW, VIEWED), strict=True):
         FewShotModel(config).save(place)
     done = run(places[0], "synthetic", "--against", places[1], "--limit", "1", "--json")
-    told = json.loads(done.stdout)
-    assert [told["method"], told["against"][0]["method"]] == [str(place) for place in places]
+    facts = json.loads(done.stdout)
+    assert [facts["method"], facts["against"][0]["method"]] == [str(place) for place in places]
 
 
 @pytest.mark.errors
-def test_a_run_is_not_tested_on_classes_that_it_has_learnt(trained):
-    done = run(trained / "seed0", "synthetic", "--limit", "1")
+def test_a_run_is_not_tested_on_classes_that_it_has_learnt(run_folders):
+    done = run(run_folders / "seed0", "synthetic", "--limit", "1")
     assert done.exit_code == 2
     assert "was trained on classes that split" in done.stderr
     assert "--train-classes" in done.stderr
@@ -378,7 +378,7 @@ def test_a_run_is_not_tested_on_classes_that_it_has_learnt(trained):
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("raw", "nothing"), "no protocol 'nothing'"),
         (("not there", "synthetic"), "neither one of raw, dtw, shipped, nor the folder of a training run"),
@@ -390,11 +390,11 @@ def test_a_run_is_not_tested_on_classes_that_it_has_learnt(trained):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_usage_and_bad_input_end_with_2(arguments, said, tmp_path, monkeypatch):
+def test_wrong_usage_and_bad_input_end_with_2(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run(*arguments)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 

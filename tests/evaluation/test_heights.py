@@ -46,16 +46,16 @@ def archive(tmp_path):
 
 
 def test_known_cameras_are_found_again(archive):
-    told = []
+    calls = []
     found = measure_setups(
-        open_dataset("ntu120", archive), each=4, progress=lambda done, all_: told.append((done, all_))
+        open_dataset("ntu120", archive), each=4, progress=lambda done, all_: calls.append((done, all_))
     )
     assert list(found) == [1, 2, 18]
     for setup, (height, _, tilt) in HEIGHTS.items():
         assert found[setup].height == pytest.approx(height, abs=1e-3)
         assert found[setup].tilt == pytest.approx(tilt, abs=1e-2)
         assert found[setup].clips == 4
-    assert told == [(done, 12) for done in range(1, 13)]
+    assert calls == [(done, 12) for done in range(1, 13)]
 
 
 def test_clips_are_spread_over_a_setup(archive):
@@ -72,11 +72,11 @@ def test_the_table_is_what_the_vertical_protocol_reads(archive, monkeypatch):
     dataset = open_dataset("ntu120", archive)
     with pytest.raises(DataError, match=r"jeanie setups ntu120 .*ntu120 .*setups\.csv"):
         PROTOCOLS["ntu120-vertical"].splits(dataset)
-    said = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["setups", "ntu120", str(archive), str(archive / "setups.csv"), "--clips", "2", "--json"]
     )
-    assert said.exit_code == 0, said.output
-    rows = json.loads(said.stdout)["setups"]
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["setups"]
     assert [(row["setup"], row["clips"]) for row in rows] == [(1, 2), (2, 2), (18, 2)]
     cameras = read_setups(archive / "setups.csv")
     assert [cameras[setup].height for setup in HEIGHTS] == pytest.approx([0.6, 1.5, 2.6], abs=1e-3)
@@ -84,10 +84,10 @@ def test_the_table_is_what_the_vertical_protocol_reads(archive, monkeypatch):
 
 
 def test_the_command_says_what_it_found(archive, tmp_path):
-    said = CliRunner().invoke(app, ["setups", "ntu120", str(archive), str(tmp_path / "table.csv")])
-    assert said.exit_code == 0
-    assert "setup 18: 2.60 m high" in said.stdout
-    assert "looking down by 30 degrees (6 clips)" in said.stdout
+    result = CliRunner().invoke(app, ["setups", "ntu120", str(archive), str(tmp_path / "table.csv")])
+    assert result.exit_code == 0
+    assert "setup 18: 2.60 m high" in result.stdout
+    assert "looking down by 30 degrees (6 clips)" in result.stdout
     with open(tmp_path / "table.csv", newline="") as file:
         assert [row["setup"] for row in csv.DictReader(file)] == ["1", "2", "18"]
 

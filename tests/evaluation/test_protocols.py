@@ -78,14 +78,14 @@ class Tagged:
         return [tags.view for tags in self.tags]
 
 
-def tagged(name, names):
+def make_tagged_dataset(name, names):
     names = list(names)
     return Tagged(name, names, [parse_tags(one) for one in names])
 
 
 def ntu(name, groups):
     """Names of NTU: every class of a group in its setups, by subjects 1 to 8 before three cameras."""
-    return tagged(name, (
+    return make_tagged_dataset(name, (
         f"S{setup:03}C{camera:03}P{subject:03}R001A{label:03}"
         for labels, setups in groups
         for setup, camera, subject, label in product(setups, (1, 2, 3), range(1, 9), labels)
@@ -94,7 +94,7 @@ def ntu(name, groups):
 
 def kinect(name, labels, subjects, takes, views=None):
     rows = product(labels, range(1, subjects + 1), range(1, takes + 1), views or [None])
-    return tagged(name, (
+    return make_tagged_dataset(name, (
         f"a{label:02}_s{subject:02}_e{take:02}" + (f"_v{view:02}" if view else "")
         for label, subject, take, view in rows
     ))  # fmt: skip
@@ -116,7 +116,9 @@ HAND_MADE = {
     "ntu120": lambda: ntu("ntu120", [(range(1, 61), (1, 2, 3)), (range(61, 121), (18, 19, 20))]),
     "kinetics": kinetics,
     "nw-ucla": lambda: kinect("nw-ucla", NW_UCLA, 9, 4, (1, 2, 3)),
-    "sbu": lambda: tagged("sbu", [f"{pair}/{a:02}/{t:03}/x" for pair in PAIRS for a in range(1, 9) for t in (1, 2)]),
+    "sbu": lambda: make_tagged_dataset(
+        "sbu", [f"{pair}/{a:02}/{t:03}/x" for pair in PAIRS for a in range(1, 9) for t in (1, 2)]
+    ),
     "synthetic": lambda: replace(open_synthetic(subjects=3), read=Unread().__getitem__),
 }  # fmt: skip
 
@@ -130,7 +132,7 @@ def splits_of(name, dataset, **options):
     return PROTOCOLS[name].splits(dataset, **heights, **options)
 
 
-# What is asked of the protocols, written down again: training-free ones, those whose test classes are trained,
+# What the protocols must satisfy, written independently: training-free ones, those whose test classes are trained,
 # those in which no query comes from a camera that training or validation has seen
 TRAINING_FREE = {"nwucla-crossview", "sbu"}
 SHARED = {"uwa3d-multiview": "", "ntu120-horizontal": "same 100", "ntu120-vertical": "same 100"}
@@ -389,9 +391,9 @@ def test_heights_are_read_from_a_table_beside_the_data(tmp_path, monkeypatch):
     (tmp_path / "ntu120" / "setups.csv").write_text("setup,height,distance\n" + text)
     monkeypatch.setenv("JEANIE_DATA", str(tmp_path))
     dataset = hand_made("ntu120-vertical")
-    told = PROTOCOLS["ntu120-vertical"].splits(dataset)
+    from_file = PROTOCOLS["ntu120-vertical"].splits(dataset)
     given = splits_of("ntu120-vertical", dataset)
-    assert [split.train for split in told] == [split.train for split in given]
+    assert [split.train for split in from_file] == [split.train for split in given]
 
 
 def test_synthetic_asks_from_cameras_that_training_never_saw():
@@ -406,7 +408,9 @@ def test_synthetic_asks_from_cameras_that_training_never_saw():
 
 def test_an_archive_gives_the_same_splits(tmp_path):
     """It knows no setups of its own: they are read from the names."""
-    small = tagged("ntu120", [name for name in hand_made("ntu120-vertical").names if "C003" in name])
+    small = make_tagged_dataset(
+        "ntu120", [name for name in hand_made("ntu120-vertical").names if "C003" in name]
+    )
     joints = np.ones((1, 1, 25, 3), np.float32)
     motions = (
         Motion(joints, LAYOUTS["ntu25"], name=name, label=one.label, subject=one.subject, view=one.view)
@@ -421,7 +425,7 @@ def test_an_archive_gives_the_same_splits(tmp_path):
 # ---- the released lists of the paper's authors ----
 
 
-def released(file):
+def read_released_list(file):
     if not SPLITS.is_dir():
         pytest.skip("needs the released lists splits in $JEANIE_DATA")
     return (SPLITS / file).read_text().split()
@@ -436,11 +440,14 @@ def released(file):
     ],
 )
 def test_exemplars_are_those_of_the_released_lists(name, file):
-    assert list(PROTOCOLS[name].rules.exemplars) == released(file)
+    assert list(PROTOCOLS[name].rules.exemplars) == read_released_list(file)
 
 
 def test_msraction3d_has_289_queries_with_the_exemplars_and_279_without():
-    train, test = released("MSRAction3D_fsl_train.txt"), released("MSRAction3D_fsl_test.txt")
+    train, test = (
+        read_released_list("MSRAction3D_fsl_train.txt"),
+        read_released_list("MSRAction3D_fsl_test.txt"),
+    )
     row = PROTOCOLS["msraction3d-exemplars"]
     dataset = row.open()
     (split,) = row.splits(dataset)
@@ -454,17 +461,20 @@ def test_msraction3d_has_289_queries_with_the_exemplars_and_279_without():
 
 
 def test_action_pairs_have_the_released_split_among_theirs():
-    train, test = released("3DActionPairs_fsl_train.txt"), released("3DActionPairs_fsl_test.txt")
-    dataset = tagged("action-pairs", sorted(train + test))
+    train, test = (
+        read_released_list("3DActionPairs_fsl_train.txt"),
+        read_released_list("3DActionPairs_fsl_test.txt"),
+    )
+    dataset = make_tagged_dataset("action-pairs", sorted(train + test))
     by_name = {split.name: split for split in PROTOCOLS["action-pairs"].splits(dataset, validation=0)}
     assert sorted(dataset.names[clip] for clip in by_name["train 1-2 3-4 5-6"].train) == sorted(train)
 
 
 def test_uwa_multiview_has_the_released_split_among_theirs():
     """Training clips and exemplars are the released training list, queries are from the released test list."""
-    train = released("UWA3DMultiviewActivityII_1-2-3_fsl_train.txt")
-    test = released("UWA3DMultiviewActivityII_1-2-3_fsl_test.txt")
-    dataset = tagged("uwa3d-multiview", train + test + [name[:-1] + "4" for name in test])
+    train = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_train.txt")
+    test = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_test.txt")
+    dataset = make_tagged_dataset("uwa3d-multiview", train + test + [name[:-1] + "4" for name in test])
     by_name = {split.name: split for split in lint("uwa3d-multiview", dataset, episodes=5)}
     split = by_name["1+2 to 3"]
     (whole,) = [
@@ -609,9 +619,9 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_the_command_lists_every_protocol(tmp_path, monkeypatch):
     monkeypatch.setenv("JEANIE_DATA", str(tmp_path))
     (tmp_path / "sbu").mkdir()
-    shown = CliRunner().invoke(app, ["protocols"])
-    assert shown.exit_code == 0
-    lines = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
+    result = CliRunner().invoke(app, ["protocols"])
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert set(NAMES) <= set(lines)
     assert re.search(r"7/3/10 +missing$", lines["msraction3d-splits"])
     assert re.search(r"100/100/100, 80/20/20 +missing$", lines["ntu120-vertical"])

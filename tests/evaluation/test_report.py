@@ -33,7 +33,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def rows_of(right, *, splits=1, episodes=1, seed=0):
-    """Predictions that are right where they are told to be; queries in the order of split, then episode."""
+    """Predictions that are right at the given places; queries in the order of split, then episode."""
     right = torch.as_tensor(right, dtype=torch.bool)
     count = len(right)
     place = torch.arange(count)
@@ -125,11 +125,11 @@ def test_confusions_and_classes_are_counted():
 
 
 def test_json_holds_what_was_promised_and_nothing_that_json_has_not():
-    told = report_of(draws(7), splits=2, seeds=(0,), variants={"other": rows_of([True, False, True])}).json()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert {"protocol", "method", "accuracy", "ci95", "seeds", "queries", "per_class"} <= told.keys()
-    assert told["variants"]["other"]["accuracy"] == pytest.approx(200 / 3, abs=1e-5)
-    assert told["confusion"]["classes"] == list(CLASSES)
+    facts = report_of(draws(7), splits=2, seeds=(0,), variants={"other": rows_of([True, False, True])}).json()
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert {"protocol", "method", "accuracy", "ci95", "seeds", "queries", "per_class"} <= facts.keys()
+    assert facts["variants"]["other"]["accuracy"] == pytest.approx(200 / 3, abs=1e-5)
+    assert facts["confusion"]["classes"] == list(CLASSES)
 
 
 def test_markdown_shows_names_as_they_are():
@@ -212,16 +212,16 @@ def test_what_cannot_be_compared_is_refused():
         render_html([])
 
 
-def parsed(svg):
+def parse_chart(svg):
     """The elements of a chart, which is well-formed XML."""
     return list(ElementTree.fromstring(svg).iter())
 
 
 def test_the_confusion_chart_has_a_cell_for_every_confusion_that_occurred():
     counts = torch.tensor([[8, 2, 0, 0], [0, 5, 0, 5], [0, 0, 0, 0], [1, 0, 0, 3]])
-    cells = [one for one in parsed(draw_confusion(counts, ["a", EVIL, "never", "d"])) if len(one)]
-    told = [cell[0].text for cell in cells if cell.tag == "rect"]
-    assert told == [
+    cells = [one for one in parse_chart(draw_confusion(counts, ["a", EVIL, "never", "d"])) if len(one)]
+    titles = [cell[0].text for cell in cells if cell.tag == "rect"]
+    assert titles == [
         "a classified as a: 8 of 10",
         f"a classified as {EVIL}: 2 of 10",
         f"{EVIL} classified as {EVIL}: 5 of 10",
@@ -240,7 +240,9 @@ def test_the_histogram_counts_distances():
     rng = np.random.default_rng(0)
     own, other = rng.normal(1, 0.2, 300), rng.normal(1.5, 0.3, 300)
     paths = [
-        one for one in parsed(draw_histogram(torch.tensor(own), torch.tensor(other))) if one.tag == "path"
+        one
+        for one in parse_chart(draw_histogram(torch.tensor(own), torch.tensor(other)))
+        if one.tag == "path"
     ]
     both = np.concatenate((own, other))
     low, high = both.min(), np.quantile(both, 0.995)
@@ -252,11 +254,11 @@ def test_the_histogram_counts_distances():
 
 def test_distances_that_are_all_alike_have_a_histogram_too():
     alike = torch.ones(5, dtype=torch.float64)
-    assert sum(one.tag == "path" for one in parsed(draw_histogram(alike, alike))) == 2
+    assert sum(one.tag == "path" for one in parse_chart(draw_histogram(alike, alike))) == 2
 
 
 def test_dots_stand_at_their_values():
-    chart = parsed(draw_dots({"bow": [0.0, 100.0], "clap": [50.0, None]}, ["ours", "raw"]))
+    chart = parse_chart(draw_dots({"bow": [0.0, 100.0], "clap": [50.0, None]}, ["ours", "raw"]))
     circles = [one for one in chart if one.tag == "circle"]
     assert [one[0].text for one in circles] == ["ours, bow: 0.0 %", "raw, bow: 100.0 %", "ours, clap: 50.0 %"]
     left, right, middle = (float(one.get("cx")) for one in circles)
@@ -265,7 +267,7 @@ def test_dots_stand_at_their_values():
 
 
 @pytest.fixture(scope="module")
-def evaluated():
+def evaluation():
     """Two methods, with views and without, on a few clips whose labels mean harm, and example alignments."""
     clips = open_synthetic(subjects=3, takes=1, cameras=2, actions=["bow", "shake_hands", "clap"])
     harmful = {"bow": "bow", "shake_hands": "</script>" + EVIL, "clap": "a & b"}
@@ -291,18 +293,18 @@ def evaluated():
         f"views {EVIL}": raw.with_values({"views.kind": "euler", "views.azimuth": 30, "views.altitude": 15}),
         "raw": raw,
     }
-    reports, shown = [], []
+    reports, examples = [], []
     for name, config in configs.items():
         model = FewShotModel(config)
         reports.append(evaluate(model, PROTOCOLS["synthetic"], dataset=dataset, splits=splits, method=name))
-        shown += find_examples(model, reports[-1], dataset, splits, count=3)
-    return dataset, reports, shown, splits, [FewShotModel(config) for config in configs.values()]
+        examples += find_examples(model, reports[-1], dataset, splits, count=3)
+    return dataset, reports, examples, splits, [FewShotModel(config) for config in configs.values()]
 
 
-def test_examples_are_alignments_of_what_was_predicted(evaluated):
-    dataset, reports, shown, _, models = evaluated
-    assert len(shown) == 6
-    for number, example in enumerate(shown):
+def test_examples_are_alignments_of_what_was_predicted(evaluation):
+    dataset, reports, examples, _, models = evaluation
+    assert len(examples) == 6
+    for number, example in enumerate(examples):
         model, rows = models[number // 3], reports[number // 3].predictions
         at = [k for k in range(len(dataset)) if dataset[k].name == example.query.name]
         assert example.query.label == example.truth == dataset.labels[at[0]]
@@ -324,9 +326,9 @@ def test_examples_are_alignments_of_what_was_predicted(evaluated):
         assert set(example.turns.flatten().tolist()) <= {-30.0, -15.0, 0.0, 15.0, 30.0}
 
 
-def test_examples_show_hits_and_misses_of_different_classes(evaluated):
-    _, reports, shown, _, _ = evaluated
-    for report, some in zip(reports, (shown[:3], shown[3:]), strict=True):
+def test_examples_show_hits_and_misses_of_different_classes(evaluation):
+    _, reports, examples, _, _ = evaluation
+    for report, some in zip(reports, (examples[:3], examples[3:]), strict=True):
         right = [example.truth == example.predicted for example in some]
         misses = int((~report.predictions.is_correct).sum())
         assert right.count(False) == min(misses, 1)
@@ -344,9 +346,9 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_the_page_needs_nothing_else_and_runs_no_script_of_others(evaluated):
-    _, reports, shown, _, _ = evaluated
-    page = render_html(reports, examples=shown, title=f"title {EVIL}")
+def test_the_page_needs_nothing_else_and_runs_no_script_of_others(evaluation):
+    _, reports, examples, _, _ = evaluation
+    page = render_html(reports, examples=examples, title=f"title {EVIL}")
     reader = Tags()
     reader.feed(page)
     scripts = [attributes for tag, attributes in reader.found if tag == "script"]
@@ -361,9 +363,9 @@ def test_the_page_needs_nothing_else_and_runs_no_script_of_others(evaluated):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser: chromium or chromium-browser is not in PATH")
-def test_the_page_works_in_a_browser(evaluated, tmp_path):
-    _, reports, shown, _, _ = evaluated
-    page = write_html(reports, tmp_path / "page.html", examples=shown)
+def test_the_page_works_in_a_browser(evaluation, tmp_path):
+    _, reports, examples, _, _ = evaluation
+    page = write_html(reports, tmp_path / "page.html", examples=examples)
     done = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=4000",
@@ -385,7 +387,7 @@ def test_the_page_works_in_a_browser(evaluated, tmp_path):
     assert len([tag for tag, _ in reader.found if tag == "script"]) == 2
 
 
-def test_a_page_without_examples_has_no_player(evaluated):
-    page = render_html(evaluated[1])
+def test_a_page_without_examples_has_no_player(evaluation):
+    page = render_html(evaluation[1])
     assert 'data-part="play"' not in page
     assert '<script type="application/json" id="examples">[]</script>' in page

@@ -167,12 +167,12 @@ def test_with_one_shot_attention_chooses_the_nearest_support():
 # -- pooled over time or views alone ----------------------------------------------------------------------------------
 
 
-def seen(**changes):
+def model_with_views(**changes):
     return model(**{"views": EulerViewsConfig(azimuth=15, altitude=15), **changes})
 
 
 def test_pool_time_takes_the_soft_best_view_of_the_mean():
-    net, clips = seen(**{"align.method": "pool-time"}), motions(4)
+    net, clips = model_with_views(**{"align.method": "pool-time"}), motions(4)
     found = net.distances(clips[:2], clips[2:])
     query = net.features(net.collate(clips[:2]), "query")
     support = net.features(net.collate(clips[2:]), "support")
@@ -184,7 +184,7 @@ def test_pool_time_takes_the_soft_best_view_of_the_mean():
 
 
 def test_pool_views_aligns_the_mean_over_views():
-    net, clips = seen(**{"align.method": "pool-views"}), motions(4)
+    net, clips = model_with_views(**{"align.method": "pool-views"}), motions(4)
     found = net.distances(clips[:2], clips[2:])
     query = net.features(net.collate(clips[:2]), "query")
     support = net.features(net.collate(clips[2:]), "support")
@@ -199,13 +199,13 @@ def test_pool_views_aligns_the_mean_over_views():
 @pytest.mark.parametrize("method", ["pool", "pool-time", "pool-views"])
 def test_a_method_that_takes_means_shows_the_path_of_free_viewpoint_matching(method):
     clips = motions(2)
-    shown, free = (seen(**{"align.method": name}).trace(*clips) for name in (method, "fvm"))
-    assert torch.equal(shown.path, free.path)
-    assert shown.path.shape[1] == 4
+    trace, free = (model_with_views(**{"align.method": name}).trace(*clips) for name in (method, "fvm"))
+    assert torch.equal(trace.path, free.path)
+    assert trace.path.shape[1] == 4
 
 
 def test_costs_are_base_distances_of_blocks_and_views():
-    net, clips = seen(**{"align.metric": "cosine"}), motions(4)
+    net, clips = model_with_views(**{"align.metric": "cosine"}), motions(4)
     query = net.features(net.collate(clips[:2]), "query")
     support = net.features(net.collate(clips[2:]), "support")
     x, y = query.values[1, 2, 0, 2], support.values[0, 3]

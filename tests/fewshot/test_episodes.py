@@ -15,7 +15,7 @@ LABELS = [label for label in "abcdef" for _ in range(5)]  # 6 classes of 5 clips
 SUBJECTS = [clip % 5 for clip in range(30)]
 
 
-def shuffled(words, items, count):
+def shuffle(words, items, count):
     """The first items of a list that is shuffled front to back by swapping, a word of the generator a swap."""
     items = list(items)
     for place in range(count):
@@ -41,11 +41,11 @@ def test_an_episode_is_what_its_generator_words_say(number):
     episode = Episodes(LABELS, way=3, shot=2, queries=2, count=100, seed=5)[number]
     words = np.random.PCG64(np.random.SeedSequence([2, 5, number]))
     support, query = [], []
-    classes = shuffled(words, "abcdef", 3)
+    classes = shuffle(words, "abcdef", 3)
     for label in classes:
         clips = [clip for clip in range(30) if LABELS[clip] == label]
-        support += shuffled(words, clips, 2)
-        query += shuffled(words, [clip for clip in clips if clip not in support], 2)
+        support += shuffle(words, clips, 2)
+        query += shuffle(words, [clip for clip in clips if clip not in support], 2)
     assert lists(episode) == [support, [0, 0, 1, 1, 2, 2], query, [0, 0, 1, 1, 2, 2], classes]
 
 

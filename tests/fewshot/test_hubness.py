@@ -39,14 +39,14 @@ def blockwise(one, other):
 @pytest.mark.parametrize("power", [0.5, 2.0])
 def test_the_factor_is_that_of_the_mean_distance_to_known_motions(power):
     generator = torch.Generator().manual_seed(0)
-    known, asked = random_features(7, generator), random_features(4, generator)
+    known, supports = random_features(7, generator), random_features(4, generator)
     correction = HubnessCorrection(5, 3, power).double()
     correction.learn([known[:3], known[3:]])
     among = [sum(blockwise(a, b) for b in known.values) / 7 for a in known.values]
     expected = [
-        (sum(among) / 7 / (sum(blockwise(s, k) for k in known.values) / 7)) ** power for s in asked.values
+        (sum(among) / 7 / (sum(blockwise(s, k) for k in known.values) / 7)) ** power for s in supports.values
     ]
-    assert correction.factor(asked).tolist() == pytest.approx(expected)
+    assert correction.factor(supports).tolist() == pytest.approx(expected)
 
 
 def test_of_two_persons_both_count():

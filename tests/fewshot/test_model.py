@@ -315,7 +315,7 @@ def test_what_does_not_fit_is_said(tmp_path):
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda d: (d / "model.json").unlink(), "cannot be read"),
         (lambda d: (d / "model.json").write_text("{"), "not JSON"),
@@ -326,10 +326,10 @@ def test_what_does_not_fit_is_said(tmp_path):
         (lambda d: _rewrite(d, layout={"joints": 3}), "m: "),
     ],
 )
-def test_a_damaged_model_is_an_error_that_names_it(tmp_path, damage, said):
+def test_a_damaged_model_is_an_error_that_names_it(tmp_path, damage, message):
     model().save(tmp_path / "m")
     damage(tmp_path / "m")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         FewShotModel.load(tmp_path / "m")
 
 

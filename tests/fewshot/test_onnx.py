@@ -55,7 +55,7 @@ def session(path):
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def export_once(tmp_path_factory):
     """Models and their files by name, each exported once."""
     known = {}
 
@@ -70,17 +70,17 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
-def exported(request, written):
-    return written(request.param)
+def model_and_file(request, export_once):
+    return export_once(request.param)
 
 
 @pytest.fixture(scope="module")
-def shipped(written):
-    return written("shipped")
+def shipped_and_file(export_once):
+    return export_once("shipped")
 
 
-def test_onnxruntime_gives_what_torch_gives_for_any_number_of_clips_and_blocks(exported):
-    model, path = exported
+def test_onnxruntime_gives_what_torch_gives_for_any_number_of_clips_and_blocks(model_and_file):
+    model, path = model_and_file
     run = session(path)
     generator = torch.Generator().manual_seed(1)
     for clips, blocks in SIZES:
@@ -93,8 +93,8 @@ def test_onnxruntime_gives_what_torch_gives_for_any_number_of_clips_and_blocks(e
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def test_the_file_says_what_the_graph_reads_and_gives(exported):
-    model, path = exported
+def test_the_file_says_what_the_graph_reads_and_gives(model_and_file):
+    model, path = model_and_file
     (branch,) = read_description(path)["branches"]
     (given,), (got,) = session(path).get_inputs(), session(path).get_outputs()
     assert given.name == branch["input"]
@@ -110,12 +110,12 @@ def test_the_file_says_what_the_graph_reads_and_gives(exported):
     ]
 
 
-def test_a_program_can_recognise_with_the_file_and_its_description_alone(shipped):
+def test_a_program_can_recognise_with_the_file_and_its_description_alone(shipped_and_file):
     """Blocks after the description, features by onnxruntime, DTW in numpy: the shipped model's distances.
 
     A query counts as it is, or in a mirror at a price.
     """
-    model, path = shipped
+    model, path = shipped_and_file
     run = session(path)
     (branch,) = json.loads(run.get_modelmeta().custom_metadata_map["jeanie"])["branches"]
     clips = jeanie.open_dataset("synthetic").motions[0:60:15]
@@ -200,26 +200,26 @@ def test_what_cannot_be_exported_or_read_is_told(tmp_path, monkeypatch):
 def test_the_command_writes_the_file_and_says_what_it_reads(tmp_path):
     folder, out = tmp_path / "model", tmp_path / "new" / "encoder.onnx"
     graph_model(MlpEncoderConfig(mlp=(8,), features=12)).save(folder)
-    shown = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder)])
-    assert shown.exit_code == 0, shown.output
-    assert "blocks [clip, block, 8, 15, 6] -> features [clip, output, 12]" in shown.output
-    shown = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder), "--json"])
-    facts = json.loads(shown.stdout)
+    result = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert "blocks [clip, block, 8, 15, 6] -> features [clip, output, 12]" in result.output
+    result = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder), "--json"])
+    facts = json.loads(result.stdout)
     assert facts["bytes"] == out.stat().st_size
     assert {key: facts[key] for key in ("format", "branches")} == read_description(out)
 
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("out", "model", "said"),
+    ("out", "model", "message"),
     [
         ("here.onnx", "nowhere", "cannot be read"),
         (".", None, "a folder"),
     ],
 )
-def test_the_command_refuses_with_exit_code_2_and_writes_nothing(tmp_path, out, model, said):
+def test_the_command_refuses_with_exit_code_2_and_writes_nothing(tmp_path, out, model, message):
     chosen = [] if model is None else ["--model", str(tmp_path / model)]
-    shown = CliRunner().invoke(app, ["export-onnx", str(tmp_path / out), *chosen, "--json"])
-    assert shown.exit_code == 2
-    assert said in json.loads(shown.stdout)["error"]
+    result = CliRunner().invoke(app, ["export-onnx", str(tmp_path / out), *chosen, "--json"])
+    assert result.exit_code == 2
+    assert message in json.loads(result.stdout)["error"]
     assert list(tmp_path.iterdir()) == []

@@ -17,8 +17,8 @@ FACTOR = 1.5
 def clips() -> list[Motion]:
     """Some of one person, one of two, some mirrored."""
     names = ["wave", "kick_forward", "shake_hands", "throw", "turn_left"]
-    shown = open_synthetic(subjects=2, takes=1, cameras=2, actions=names).motions
-    return [clip.mirror() if at % 3 == 0 else clip for at, clip in enumerate(shown)]
+    motions = open_synthetic(subjects=2, takes=1, cameras=2, actions=names).motions
+    return [clip.mirror() if at % 3 == 0 else clip for at, clip in enumerate(motions)]
 
 
 def models() -> dict[str, FewShotModel]:

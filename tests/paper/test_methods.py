@@ -89,7 +89,7 @@ def clips(count=6):
     return [motion_of(clip) for clip in dataset().clips[:: 40 // count]][:count]
 
 
-def yawed(motion, degrees):
+def rotate_yaw(motion, degrees):
     """The motion from a camera that has gone round the vertical, and walks as before."""
     angle = math.radians(degrees)
     turn = torch.tensor(
@@ -99,7 +99,7 @@ def yawed(motion, degrees):
 
 
 @functools.cache
-def performed():
+def open_actions():
     """Six actions of the synthetic set by five subjects, at eight frames a second."""
     data = open_synthetic(0, subjects=5, takes=1, cameras=1, actions=ACTED)
     return tuple(convert(motion.resample(8), LAYOUT) for motion in data.motions)
@@ -108,7 +108,7 @@ def performed():
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_learns(name):
     """Actions of the synthetic set: going through the same eight episodes again and again, the loss falls."""
-    recipe, motions = small(name), performed()
+    recipe, motions = small(name), open_actions()
     torch.manual_seed(1)
     model = FewShotModel(recipe.model, LAYOUT)
     labels = [motion.label for motion in motions]
@@ -184,7 +184,7 @@ def test_pooled_distances_know_no_order_of_blocks_and_aligned_ones_do():
 @pytest.mark.parametrize("name", ["frontal-frame", "frontal-block", "trajectory-video", "trajectory-block"])
 def test_bodies_that_are_turned_by_themselves_do_not_show_the_camera(name, scaled):
     motions = clips()
-    queries = [yawed(one, 70) for one in motions[:2]]
+    queries = [rotate_yaw(one, 70) for one in motions[:2]]
     plain = distances("soft-dtw", motions[:2], motions[2:], **{"inputs.scale": scaled})
     assert not torch.allclose(plain, distances("soft-dtw", queries, motions[2:], **{"inputs.scale": scaled}))
     assert_close(
@@ -358,19 +358,19 @@ def test_the_page_tells_every_method_and_its_examples_hold():
     found = doctest.testfile(str(page), module_relative=False)
     assert found.attempted > 3
     assert found.failed == 0
-    told = page.read_text()
+    text = page.read_text()
     graphs = ("gcn", "sgc", "appnp", "s2gc")
     rows = {
         name for name in METHODS if name.split("-")[0] not in graphs and not name.endswith("-transformer")
     }
-    untold = {name for name in rows - {f"jeanie-shift-{n}" for n in (2, 3)} if f"`{name}`" not in told}
-    assert untold == {"jeanie-shift-4", "jeanie-loss-v2"}  # told as `-4` and `-v2`
+    undocumented = {name for name in rows - {f"jeanie-shift-{n}" for n in (2, 3)} if f"`{name}`" not in text}
+    assert undocumented == {"jeanie-shift-4", "jeanie-loss-v2"}  # text as `-4` and `-v2`
 
 
 def test_the_command_lists_every_method_and_what_it_lacks(monkeypatch):
     monkeypatch.setattr("jeanie.paper.methods.catalogue.find_spec", lambda name: None)
-    shown = CliRunner().invoke(app, ["methods", "--json"])
-    rows = {row["name"]: row for row in json.loads(shown.stdout)["methods"]}
+    result = CliRunner().invoke(app, ["methods", "--json"])
+    rows = {row["name"]: row for row in json.loads(result.stdout)["methods"]}
     assert rows.keys() == METHODS.keys()
     assert rows["soft-dtw"]["summary"] == METHODS["soft-dtw"].summary
     assert {name for name, row in rows.items() if row["missing"]} == {"sl-dml", "skeleton-dml"}

@@ -2,7 +2,7 @@
 
 Origin: the benchmark of the library torchwarp, float64, seed 0: 40.4133 % of 7,500 predictions. Training is chaotic
 in the last bits of its input (rotations rounded to float32 give exactly that number, float64 ones 40.09 or 40.63),
-so the agreement asked for is half a point, and the types of all steps are fixed.
+so the required agreement is half a point, and the types of all steps are fixed.
 """
 
 import os

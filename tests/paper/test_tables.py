@@ -58,13 +58,13 @@ def whole(data, tmp_path_factory):
     return out
 
 
-def placed(of=None):
+def place_cells(of=None):
     of = tiny_table() if of is None else of
     return list_cells(of, of.full)
 
 
 def cells(of=None):
-    return [one.cell for one in placed(of)]
+    return [one.cell for one in place_cells(of)]
 
 
 def numbers(out, of=None):
@@ -81,9 +81,9 @@ def numbers(out, of=None):
 
 
 def test_every_listed_row_has_a_method_that_exists_or_is_cited():
-    shown = CliRunner().invoke(app, ["tables", "--list", "--json"])
-    assert shown.exit_code == 0, shown.output
-    listed = json.loads(shown.stdout)["tables"]
+    result = CliRunner().invoke(app, ["tables", "--list", "--json"])
+    assert result.exit_code == 0, result.output
+    listed = json.loads(result.stdout)["tables"]
     assert {one["name"] for one in listed} == {*PAPER, *(f"figure-{name}" for name in FIGURES), "small"}
     known = METHODS.keys() | RECIPES.keys() | UNTRAINED.keys()
     for one in listed:
@@ -161,7 +161,7 @@ def test_a_cell_is_what_training_and_evaluating_by_hand_give(data, whole, monkey
     run = train(recipe.model, sbu, config=recipe.train, out=tmp_path / "run", dataset=dataset, split=splits)
     expected = evaluate(run, sbu, dataset=dataset, splits=splits, limit=3)
     torch.set_num_threads(threads)
-    filled = fill_table(tiny_table(), tiny_table().full, placed(), whole)
+    filled = fill_table(tiny_table(), tiny_table().full, place_cells(), whole)
     entry = filled.entries[3][0]
     assert entry.ours == expected.accuracy
     assert entry.half == expected.ci95
@@ -171,10 +171,10 @@ def test_a_cell_is_what_training_and_evaluating_by_hand_give(data, whole, monkey
 
 def test_what_is_done_is_not_done_again(data, whole):
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
-    told = []
-    run_cells(cells(), whole, data=data, progress=lambda done, total: told.append((done, total)))
+    calls = []
+    run_cells(cells(), whole, data=data, progress=lambda done, total: calls.append((done, total)))
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()} == before
-    assert told[-1] == (5, 5)  # the cell for which the paper prints a dash is none
+    assert calls[-1] == (5, 5)  # the cell for which the paper prints a dash is none
 
 
 def test_two_shards_together_are_one_run(data, whole, tmp_path):
@@ -238,7 +238,7 @@ def test_a_cell_that_fails_is_shown_with_its_reason_and_stops_nothing(data, whol
         ],
     )
     run_cells(cells(broken), tmp_path, data=data)
-    filled = fill_table(broken, broken.full, placed(broken), tmp_path)
+    filled = fill_table(broken, broken.full, place_cells(broken), tmp_path)
     assert [[entry.status for entry in row] for row in filled.entries] == [
         ["measured", "failed"],
         ["failed", "failed"],
@@ -381,12 +381,12 @@ def test_the_page_and_the_text_show_ours_printed_difference_and_where_it_comes_f
         {"name": "no alignment", "method": "pooled"},
         {"name": "soft-DTW", "method": "soft-dtw", "printed": [30.0, "-"]},
     ])  # fmt: skip
-    filled = fill_table(one, one.full, placed(one), whole)
+    filled = fill_table(one, one.full, place_cells(one), whole)
     entry = filled.entries[1][0]
     paths = write_table(filled, tmp_path)
     text = paths["markdown"].read_text()
-    shown = f"{entry.ours:.1f} ± {entry.half:.1f} (40.0, {entry.ours - 40:+.1f})"
-    assert shown in text
+    cell = f"{entry.ours:.1f} ± {entry.half:.1f} (40.0, {entry.ours - 40:+.1f})"
+    assert cell in text
     assert "cited: 50.0 ± 1.5" in text
     assert re.search(r"Seeds 0; commit \S+; python ", text)
     assert "cores" in text
@@ -395,15 +395,19 @@ def test_the_page_and_the_text_show_ours_printed_difference_and_where_it_comes_f
     assert page.loads == []
     assert "<b>others</b>" in page.cells
     assert f"{entry.ours:.1f} ± {entry.half:.1f}printed 40.0, {entry.ours - 40:+.1f}" in page.cells
-    told = json.loads(paths["json"].read_text())
-    assert told["rows"][1]["cells"][0]["ours"] == round(entry.ours, 4)
-    assert told["rows"][0]["cells"][0] == {**told["rows"][0]["cells"][0], "status": "cited", "printed": 50.0}
-    assert told["machines"][0]["cores"] == os.cpu_count()
-    assert (told["measured"], told["failed"]) == (5, 0)
+    facts = json.loads(paths["json"].read_text())
+    assert facts["rows"][1]["cells"][0]["ours"] == round(entry.ours, 4)
+    assert facts["rows"][0]["cells"][0] == {
+        **facts["rows"][0]["cells"][0],
+        "status": "cited",
+        "printed": 50.0,
+    }
+    assert facts["machines"][0]["cores"] == os.cpu_count()
+    assert (facts["measured"], facts["failed"]) == (5, 0)
 
 
 def test_methods_are_compared_with_the_reference_query_by_query(whole):
-    filled = fill_table(tiny_table(), tiny_table().full, placed(), whole)
+    filled = fill_table(tiny_table(), tiny_table().full, place_cells(), whole)
     assert set(filled.pairs) == {(1, 0), (2, 0)}  # in the second column the reference is a dash
     pair = filled.pairs[1, 0]
     assert pair.difference.value == pytest.approx(filled.entries[1][0].ours - filled.entries[3][0].ours)
@@ -418,14 +422,14 @@ def test_a_column_of_means_is_filled_when_all_before_it_are(data, whole, tmp_pat
         {"name": "Mean", "mean": True},
     ]
     one = tiny_table(columns=columns, rows=[{"name": "raw", "method": "raw"}])
-    entries = fill_table(one, one.full, placed(one), whole).entries[0]
+    entries = fill_table(one, one.full, place_cells(one), whole).entries[0]
     assert entries[2].ours == pytest.approx((entries[0].ours + entries[1].ours) / 2)
-    empty = fill_table(one, one.full, placed(one), tmp_path).entries[0]
+    empty = fill_table(one, one.full, place_cells(one), tmp_path).entries[0]
     assert [entry.status for entry in empty] == ["not run", "not run", "left out"]
 
 
 def test_a_quick_table_says_so(whole):
-    filled = fill_table(tiny_table(), tiny_table().full, placed(), whole, quick=True)
+    filled = fill_table(tiny_table(), tiny_table().full, place_cells(), whole, quick=True)
     assert "its numbers are no result" in render_markdown(filled)
     assert "its numbers are no result" in render_html(filled)
     assert filled.json()["quick"]
@@ -447,13 +451,13 @@ full = { limit = 3 }
 def test_the_command_measures_a_table_of_a_file_and_prints_one_object(data, tmp_path):
     (tmp_path / "mine.toml").write_text(OWN)
     places = ["--data", str(data), "--out", str(tmp_path / "out")]
-    shown = CliRunner().invoke(app, ["tables", str(tmp_path / "mine.toml"), *places, "--json"])
-    assert shown.exit_code == 0, shown.output
-    told = json.loads(shown.stdout)
-    assert (told["measured"], told["failed"]) == (1, 0)
-    found = told["rows"][1]["cells"][0]
+    result = CliRunner().invoke(app, ["tables", str(tmp_path / "mine.toml"), *places, "--json"])
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["measured"], facts["failed"]) == (1, 0)
+    found = facts["rows"][1]["cells"][0]
     assert found["difference"] == pytest.approx(found["ours"] - 40)
-    text = Path(told["files"]["markdown"]).read_text()
+    text = Path(facts["files"]["markdown"]).read_text()
     assert text.startswith("# A table of my own")
     again = CliRunner().invoke(app, ["tables", str(tmp_path / "mine.toml"), *places, "--render"])
     assert text in again.stdout
@@ -493,9 +497,9 @@ def test_a_shard_that_is_none_is_refused(text):
     ],
 )
 def test_wrong_use_ends_with_exit_code_2(arguments, message):
-    shown = CliRunner().invoke(app, ["tables", *arguments, "--json"])
-    assert shown.exit_code == 2
-    assert message in json.loads(shown.stdout)["error"]
+    result = CliRunner().invoke(app, ["tables", *arguments, "--json"])
+    assert result.exit_code == 2
+    assert message in json.loads(result.stdout)["error"]
 
 
 @pytest.mark.errors

@@ -84,14 +84,14 @@ def test_a_file_gives_other_dimensions(tmp_path):
 
 def test_a_search_leaves_a_bad_start_behind_and_never_looks_at_a_test(tmp_path):
     tuning = tiny_tuning(str(tmp_path / "study.db"))
-    told = []
-    study = run_search(tuning, progress=lambda done, total: told.append((done, total)))
+    calls = []
+    study = run_search(tuning, progress=lambda done, total: calls.append((done, total)))
     found = find_outcome(study, tuning)
     assert found.start == 50  # two ways, and every distance the same
     assert found.accuracy > 60
     assert found.recipe.model.align.sigma == found.changes["align.sigma"] > 10 * USELESS
     assert found.accuracy == max(one["validation"] for one in found.trials if one["state"] == "complete")
-    assert (told[0], told[-1]) == ((0, 8), (8, 8))
+    assert (calls[0], calls[-1]) == ((0, 8), (8, 8))
     for split in select_splits(tuning, tiny_protocol(), dataset()):
         assert (split.test, split.test_variants) == ((), {})
 
@@ -205,25 +205,25 @@ def test_the_command_searches_in_processes_and_training_takes_what_it_found(tmp_
         "tune", "sbu", "--config", str(config), "--trials", "4", "--jobs", "2",
         "--only", "align.gamma", "--only", "rate", "--out", str(tmp_path / "found"), *root,
     ]  # fmt: skip
-    shown = CliRunner().invoke(app, search)
-    assert shown.exit_code == 0, shown.output
-    told = json.loads(shown.stdout)
-    assert told["states"].get("complete", 0) + told["states"].get("pruned", 0) == 4
-    assert set(told["best"]["values"]) == {"align.gamma", "rate"}
+    result = CliRunner().invoke(app, search)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["states"].get("complete", 0) + facts["states"].get("pruned", 0) == 4
+    assert set(facts["best"]["values"]) == {"align.gamma", "rate"}
     page = (tmp_path / "found" / "tuning.html").read_text()
     assert "Importance of each option" in page
     assert "http" not in page.replace("http-equiv", "")
     train = [
-        "train", "sbu", "--config", told["files"]["toml"], "--episodes", "2", "--split", "0",
+        "train", "sbu", "--config", facts["files"]["toml"], "--episodes", "2", "--split", "0",
         "--out", str(tmp_path / "run"), *root,
     ]  # fmt: skip
-    shown = CliRunner().invoke(app, train)
-    assert shown.exit_code == 0, shown.output
+    result = CliRunner().invoke(app, train)
+    assert result.exit_code == 0, result.output
     recipe = Run.load(tmp_path / "run").recipe
-    assert recipe.train.rate == told["best"]["values"]["rate"]
-    assert recipe.model.align.gamma == told["best"]["values"]["align.gamma"]
+    assert recipe.train.rate == facts["best"]["values"]["rate"]
+    assert recipe.model.align.gamma == facts["best"]["values"]["align.gamma"]
     assert recipe.model.encoder.width == TINY["encoder.width"]
-    assert recipe == RECIPES["default"].with_file(told["files"]["json"]).with_values({"episodes": 2})
+    assert recipe == RECIPES["default"].with_file(facts["files"]["json"]).with_values({"episodes": 2})
 
 
 # -- errors -------------------------------------------------------------------------------------------------------
@@ -251,9 +251,9 @@ def test_a_database_that_cannot_be_used_is_named_without_its_password(tmp_path):
 @pytest.mark.errors
 def test_without_optuna_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    shown = CliRunner().invoke(app, ["tune", "synthetic", "--json"])
-    assert shown.exit_code == 2
-    assert json.loads(shown.stdout)["error"] == "a search needs Optuna; pip install 'jeanie[tune]'"
+    result = CliRunner().invoke(app, ["tune", "synthetic", "--json"])
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"] == "a search needs Optuna; pip install 'jeanie[tune]'"
 
 
 @pytest.mark.errors
@@ -283,9 +283,9 @@ def test_a_dimension_that_is_none_is_refused(values, message):
     ],
 )
 def test_wrong_use_ends_with_exit_code_2(arguments, message, tmp_path):
-    shown = CliRunner().invoke(app, ["tune", *arguments, "--out", str(tmp_path), "--json"])
-    assert shown.exit_code == 2
-    assert message in json.loads(shown.stdout)["error"]
+    result = CliRunner().invoke(app, ["tune", *arguments, "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 2
+    assert message in json.loads(result.stdout)["error"]
 
 
 @pytest.mark.errors

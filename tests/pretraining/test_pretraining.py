@@ -33,13 +33,13 @@ CORE = LAYOUTS["core15"]
 SMALL = PretrainConfig(steps=3, members=2, windows=3, gestures=3, positions=0.3)
 
 
-def seeded(seed: int = 0) -> torch.Generator:
+def make_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(scope="module")
 def windows() -> Windows:
-    clips = list(perform(draw_gestures(6, seeded()), seeded(), 90))
+    clips = list(perform(draw_gestures(6, make_generator()), make_generator(), 90))
     return Windows.from_clips(clips, ["walk", "walk", "jump 2", "Jump", "", ""])
 
 
@@ -49,7 +49,7 @@ def lengths(joints: torch.Tensor) -> torch.Tensor:
 
 
 def test_arms_and_legs_of_a_performance_keep_their_lengths():
-    bones = lengths(perform(draw_gestures(40, seeded()), seeded(1), 48))
+    bones = lengths(perform(draw_gestures(40, make_generator()), make_generator(1), 48))
     outer = ("elbow", "hand", "knee", "foot")  # the trunk bends, arms and legs do not stretch
     limbs = [at for at, (_, child) in enumerate(CORE.bones) if CORE.joints[child].endswith(outer)]
     assert len(limbs) == 8
@@ -60,16 +60,16 @@ def test_arms_and_legs_of_a_performance_keep_their_lengths():
 
 def test_gestures_are_drawn_by_their_seed_and_performed_in_many_ways():
     assert torch.equal(
-        perform(draw_gestures(5, seeded(3)), seeded(4), 48),
-        perform(draw_gestures(5, seeded(3)), seeded(4), 48),
+        perform(draw_gestures(5, make_generator(3)), make_generator(4), 48),
+        perform(draw_gestures(5, make_generator(3)), make_generator(4), 48),
     )
-    one = perform(draw_gestures(5, seeded(3)), seeded(4), 48)
-    other = perform(draw_gestures(5, seeded(3)), seeded(5), 48)
+    one = perform(draw_gestures(5, make_generator(3)), make_generator(4), 48)
+    other = perform(draw_gestures(5, make_generator(3)), make_generator(5), 48)
     assert bool((one - other).flatten(1).norm(dim=1).gt(0.1).all())
 
 
 def test_performances_of_one_gesture_are_nearer_than_those_of_others():
-    pairs = draw_gesture_pairs(24, seeded(), near_misses=0.0)
+    pairs = draw_gesture_pairs(24, make_generator(), near_misses=0.0)
     left, right = (side - side[:, :, CORE.torso : CORE.torso + 1] for side in pairs.unbind(1))
     table = jeanie.distances(left.flatten(2), right.flatten(2), metric="sqeuclidean", gamma=0.0)
     found = (table.argmin(1) == torch.arange(24)).float().mean()
@@ -77,15 +77,15 @@ def test_performances_of_one_gesture_are_nearer_than_those_of_others():
 
 
 def test_a_near_miss_is_another_movement_close_to_its_model():
-    gestures = draw_gestures(500, seeded())
-    close = draw_near_misses(gestures, seeded(1))
-    same, missed = perform(gestures, seeded(2), 48), perform(close, seeded(2), 48)
+    gestures = draw_gestures(500, make_generator())
+    close = draw_near_misses(gestures, make_generator(1))
+    same, missed = perform(gestures, make_generator(2), 48), perform(close, make_generator(2), 48)
     differs = (same - missed).flatten(1).norm(dim=1) > 0
     assert differs.float().mean() > 0.99, "a way point may be drawn where it was, on the own body"
 
 
 def test_a_mirror_held_twice_changes_nothing():
-    joints = perform(draw_gestures(4, seeded()), seeded(), 20)
+    joints = perform(draw_gestures(4, make_generator()), make_generator(), 20)
     chosen = torch.tensor([True, False, True, True])
     assert_close(mirror_motions(mirror_motions(joints, chosen), chosen), joints)
     assert torch.equal(mirror_motions(joints, chosen)[1], joints[1])
@@ -94,18 +94,18 @@ def test_a_mirror_held_twice_changes_nothing():
 
 
 def test_no_manner_changes_no_body():
-    joints = perform(draw_gestures(4, seeded()), seeded(), 32)
+    joints = perform(draw_gestures(4, make_generator()), make_generator(), 32)
     nothing = AugmentationStrength(**dict.fromkeys(AugmentationStrength.model_fields, 0.0))
-    assert_close(augment(joints, nothing, seeded()), joints, atol=1e-5, rtol=0)
-    assert_close(retime(joints, nothing, seeded(), 32), joints, atol=1e-5, rtol=0)
-    assert bool(draw_present_joints(50, nothing, seeded()).all())
+    assert_close(augment(joints, nothing, make_generator()), joints, atol=1e-5, rtol=0)
+    assert_close(retime(joints, nothing, make_generator(), 32), joints, atol=1e-5, rtol=0)
+    assert bool(draw_present_joints(50, nothing, make_generator()).all())
 
 
 def test_the_motions_of_a_pair_miss_joints_together_or_each_its_own():
     always = AugmentationStrength(drop=1.0, independent_drop=0.0)
-    together = draw_present_joints(400, always, seeded())
+    together = draw_present_joints(400, always, make_generator())
     assert torch.equal(together[:, 0], together[:, 1])
-    own = draw_present_joints(400, always.with_values(independent_drop=1.0), seeded())
+    own = draw_present_joints(400, always.with_values(independent_drop=1.0), make_generator())
     assert float((own[:, 0] != own[:, 1]).any(-1).float().mean()) > 0.5
     for side in (0, 1):  # either side misses as much as where they miss the same
         missing, before = 1 - own[:, side].float().mean(0), 1 - together[:, 0].float().mean(0)
@@ -113,9 +113,9 @@ def test_the_motions_of_a_pair_miss_joints_together_or_each_its_own():
 
 
 def test_bones_change_as_much_left_as_right():
-    joints = perform(draw_gestures(8, seeded()), seeded(), 32)
+    joints = perform(draw_gestures(8, make_generator()), make_generator(), 32)
     only = AugmentationStrength(**{**dict.fromkeys(AugmentationStrength.model_fields, 0.0), "lengths": 0.3})
-    factor = lengths(augment(joints, only, seeded())).mean(1) / lengths(joints).mean(1)
+    factor = lengths(augment(joints, only, make_generator())).mean(1) / lengths(joints).mean(1)
     names = [CORE.joints[child] for _, child in CORE.bones]
     for at, name in enumerate(names):
         if name.startswith("left_"):
@@ -125,9 +125,12 @@ def test_bones_change_as_much_left_as_right():
 
 
 def test_limbs_are_taken_for_each_other_for_a_while():
-    joints = perform(draw_gestures(40, seeded()), seeded(), 32)
+    joints = perform(draw_gestures(40, make_generator()), make_generator(), 32)
     only = AugmentationStrength(**{**dict.fromkeys(AugmentationStrength.model_fields, 0.0), "swap": 1.0})
-    seen, true = augment(joints, only, seeded()), augment(joints, only.with_values(swap=0.0), seeded())
+    seen, true = (
+        augment(joints, only, make_generator()),
+        augment(joints, only.with_values(swap=0.0), make_generator()),
+    )
     for names in (("elbow", "hand"), ("knee", "foot")):
         left, right = ([CORE.index(f"{side}_{name}") for name in names] for side in ("left", "right"))
         wrong = (seen[:, :, left] == true[:, :, right]).flatten(2).all(-1)
@@ -143,13 +146,13 @@ def test_limbs_are_taken_for_each_other_for_a_while():
 def test_windows_of_a_pair_come_from_one_group(windows):
     assert len(windows.groups) == 4, "walk, jump, and two clips without words"
     assert normalise_description("Walk  Forward (2)") == "walk forward"
-    pairs = windows.draw_pairs(4, seeded())
+    pairs = windows.draw_pairs(4, make_generator())
     assert pairs.shape == (4, 2, 48, 15, 3)
     assert bool(pairs.isfinite().all())
 
 
 def test_the_loss_is_the_cross_entropy_of_finding_the_partner():
-    table = torch.rand(4, 4, generator=seeded(), dtype=torch.float64)
+    table = torch.rand(4, 4, generator=make_generator(), dtype=torch.float64)
     loss, found = pair_loss(table, torch.tensor(math.log(7.0), dtype=torch.float64))
     total = 0.0
     for i in range(4):
@@ -166,7 +169,7 @@ def test_what_is_learnt_from_is_what_the_model_sees_of_motions(windows):
     config = PretrainConfig(
         windows=0, gestures=3, near_misses=0, yaw_rad=0, hidden_path=0, augmentation=nothing
     )
-    left, right = next(draw_batches(windows, config, seeded()))
+    left, right = next(draw_batches(windows, config, make_generator()))
     assert left.joints.shape == right.joints.shape == (3, 1, 32, 16, 3)
     assert bool((left.joints != right.joints).any())
     seen = arrange(left, PRETRAINED_MODEL.inputs, None)[0].squeeze(3)
@@ -282,8 +285,8 @@ def test_processes_end_with_the_command_that_started_them(tmp_path):
     command = [sys.executable, str(script), str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = process.stdout.readline().strip()
+        line = process.stdout.readline().strip()
         process.kill()
         rest = process.stdout.read()  # ends when nobody can write any more
-    assert told in ("1", "2")
+    assert line in ("1", "2")
     assert len(rest.splitlines()) < 10

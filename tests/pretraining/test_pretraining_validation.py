@@ -20,7 +20,7 @@ def test_accuracy_by_subject_counts_the_nearest_example_of_one_person(script):
     """Two persons, two actions; person 1's clips of action b lie nearer to person 0's example of a."""
     known = clips(script, [("a", 0, "v"), ("b", 0, "v"), ("a", 1, "v"), ("b", 1, "v")])
     table = np.full((4, 4), 9.0)
-    table[2, 0] = table[3, 0] = 1.0  # asked: the clips of person 1; shown: those of person 0
+    table[2, 0] = table[3, 0] = 1.0  # queries: the clips of person 1; examples: those of person 0
     table[0, 2] = table[1, 3] = 1.0  # the other way round both are right
     everything = np.ones(4, bool)
     assert script.score_by_subject(table, known, everything, everything) == pytest.approx(75.0)

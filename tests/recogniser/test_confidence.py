@@ -95,14 +95,19 @@ def test_reliability_counts_every_answer_in_its_range(rows):
 @pytest.mark.parametrize("actions", [1, 4])
 @pytest.mark.parametrize("own", [math.nan, -2.0])
 def test_evidence_and_confidence_are_the_formula(actions, own):
-    nearest, second, around, asked = -2.5, -1.75, (-1.0, 0.5), (-0.5, 0.25)
-    z, t = (nearest - around[0]) / around[1], (nearest - asked[0]) / asked[1]
+    nearest, second, around, around_query = -2.5, -1.75, (-1.0, 0.5), (-0.5, 0.25)
+    z, t = (nearest - around[0]) / around[1], (nearest - around_query[0]) / around_query[1]
     margin = second - nearest if actions > 1 else 0.0
     farther = 0.0 if math.isnan(own) else nearest - own
     expected = [z, t, margin, float(actions == 1), math.log(actions), farther, float(not math.isnan(own))]
     pair = lambda values: tuple(torch.tensor(value) for value in values)  # noqa: E731
     found = compute_evidence(
-        torch.tensor(nearest), torch.tensor(second), pair(around), pair(asked), torch.tensor(own), actions
+        torch.tensor(nearest),
+        torch.tensor(second),
+        pair(around),
+        pair(around_query),
+        torch.tensor(own),
+        actions,
     )
     assert_close(found, torch.tensor(expected))
     weights = list(COEFFICIENTS.values())
@@ -314,8 +319,8 @@ def test_unknown_actions_of_a_sensor_never_seen_are_told_from_enrolled_ones(scri
     ]
     background_set = BackgroundSet.for_model(model)
     found = script.compute_table(model, background_set, data, chosen)
-    shown = script.run_episodes(found, sorted(set(found.labels)), 0, [(3, 1), (3, 3)])
-    result = script.summarise_answers("msraction3d", shown, Calibration.from_file(CALIBRATION_FILE))
+    answers = script.run_episodes(found, sorted(set(found.labels)), 0, [(3, 1), (3, 3)])
+    result = script.summarise_answers("msraction3d", answers, Calibration.from_file(CALIBRATION_FILE))
     assert result["auroc"] > 0.75
     assert result["false_alarms"] < 0.35
     assert result["error"] < 0.15

@@ -197,15 +197,15 @@ def test_an_archive_is_labelled_from_examples_inside_and_outside_of_it(some, mod
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("examples", "said"),
+    ("examples", "message"),
     [
         ([], "no example"),
         ([("a", 48)], "0 to 47"),
         ([("a", 3), ("b", 3)], "motion 3 is an example twice"),
     ],
 )
-def test_errors_name_invalid_examples(some, model, examples, said):
-    with pytest.raises(ConfigError, match=said):
+def test_errors_name_invalid_examples(some, model, examples, message):
+    with pytest.raises(ConfigError, match=message):
         label(model, some, examples)
 
 
@@ -259,7 +259,7 @@ def test_an_archive_is_labelled_and_printed_as_text(folder, some, tmp_path):
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("in", "unnamed.npz"), "carries no label"),
         (("in", "wave=gone.npz"), "neither a file nor a clip"),
@@ -269,10 +269,10 @@ def test_an_archive_is_labelled_and_printed_as_text(folder, some, tmp_path):
         (("in", "wave.npz", "--abstain", "2"), "abstain"),
     ],
 )
-def test_wrong_usage_ends_with_exit_code_2_and_writes_nothing(folder, monkeypatch, arguments, said):
+def test_wrong_usage_ends_with_exit_code_2_and_writes_nothing(folder, monkeypatch, arguments, message):
     monkeypatch.chdir(folder)
     before = set(folder.iterdir())
     done = run(*arguments)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
     assert set(folder.iterdir()) == before

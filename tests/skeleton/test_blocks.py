@@ -19,7 +19,7 @@ def starts_by_the_book(frames: int, length: int, stride: int) -> list[int]:
     return found
 
 
-def numbered(*shape: int) -> torch.Tensor:
+def make_numbers(*shape: int) -> torch.Tensor:
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
 
 
@@ -48,7 +48,7 @@ def test_the_stride_is_a_rounded_fraction_of_the_length(length, ratio, stride):
 
 @given(frames=st.integers(1, 30), length=st.integers(1, 9), ratio=st.sampled_from([0.1, 0.5, 0.6, 1.0]))
 def test_blocks_hold_their_frames_and_a_short_motion_repeats_its_last(frames, length, ratio):
-    joints = numbered(2, frames, 3, 3)
+    joints = make_numbers(2, frames, 3, 3)
     cut = blocks(joints, length, ratio)
     first = starts_by_the_book(frames, length, compute_stride(length, ratio))
     assert cut.shape == (2, len(first), length, 3, 3)
@@ -69,7 +69,7 @@ def test_blocks_hold_their_frames_and_a_short_motion_repeats_its_last(frames, le
 )
 def test_a_padded_batch_gives_the_same_blocks_as_each_motion_alone(lengths, length, ratio, views, padding):
     frames = max(lengths) + 2
-    joints = numbered(len(lengths), *views, frames, 2, 3)
+    joints = make_numbers(len(lengths), *views, frames, 2, 3)
     for clip, real in enumerate(lengths):
         joints[clip, ..., real:, :, :] = padding
     cut = blocks(joints, length, ratio, lengths=torch.tensor(lengths))
@@ -84,7 +84,7 @@ def test_a_padded_batch_gives_the_same_blocks_as_each_motion_alone(lengths, leng
 
 
 def test_full_lengths_are_the_same_as_no_lengths():
-    joints = numbered(2, 3, 20, 4, 3)
+    joints = make_numbers(2, 3, 20, 4, 3)
     assert torch.equal(blocks(joints, lengths=torch.full((2, 3), 20)), blocks(joints))
     assert torch.equal(blocks(joints, lengths=torch.tensor([20, 20])), blocks(joints))
 
@@ -94,7 +94,7 @@ def test_full_lengths_are_the_same_as_no_lengths():
 )
 def test_planes_in_memory_are_cut_like_rows(lengths):
     """Simulated views keep x, y and z apart in memory; that must not show."""
-    joints = numbered(2, 3, 20, 4, 3)
+    joints = make_numbers(2, 3, 20, 4, 3)
     planes = joints.movedim(-1, -3).contiguous().movedim(-3, -1)
     assert planes.stride(-1) != 1
     real = None if lengths is None else torch.tensor(lengths)
@@ -102,7 +102,7 @@ def test_planes_in_memory_are_cut_like_rows(lengths):
 
 
 def test_every_person_of_every_clip_may_have_its_own_length():
-    joints = numbered(2, 2, 3, 14, 2, 3) + 1
+    joints = make_numbers(2, 2, 3, 14, 2, 3) + 1
     lengths = torch.tensor([[14, 9], [2, 13]])
     cut = blocks(joints, lengths=lengths)
     for clip in range(2):
@@ -111,7 +111,7 @@ def test_every_person_of_every_clip_may_have_its_own_length():
             count = alone.shape[-4]
             assert torch.equal(cut[clip, person, :, :count], alone)
             assert (cut[clip, person, :, count:] == 0).all()
-    assert torch.equal(joints, numbered(2, 2, 3, 14, 2, 3) + 1)
+    assert torch.equal(joints, make_numbers(2, 2, 3, 14, 2, 3) + 1)
 
 
 def test_a_mask_is_cut_like_its_joints():

@@ -27,7 +27,7 @@ def facing_the_camera(frames: int = 6, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(joints)
 
 
-def turned(joints: torch.Tensor, yaw) -> torch.Tensor:
+def rotate(joints: torch.Tensor, yaw) -> torch.Tensor:
     """Joints turned about +y; ``yaw`` is one angle or one a frame."""
     rotations = Rotation.from_euler("y", np.reshape(yaw, (-1, 1))).as_matrix()
     return torch.from_numpy(
@@ -38,20 +38,20 @@ def turned(joints: torch.Tensor, yaw) -> torch.Tensor:
 @given(yaw=yaws, seed=st.integers(0, 99), per=scopes)
 def test_facing_removes_the_yaw_of_a_body(yaw, seed, per):
     joints = facing_the_camera(seed=seed)
-    torch.testing.assert_close(face(turned(joints, yaw), NTU, per), face(joints, NTU, per), atol=1e-9, rtol=0)
+    torch.testing.assert_close(face(rotate(joints, yaw), NTU, per), face(joints, NTU, per), atol=1e-9, rtol=0)
 
 
 @given(yaw=st.lists(yaws, min_size=6, max_size=6))
 def test_facing_per_frame_removes_the_yaw_of_every_frame(yaw):
     joints = facing_the_camera()
     torch.testing.assert_close(
-        face(turned(joints, yaw), NTU, "frame"), face(joints, NTU, "frame"), atol=1e-9, rtol=0
+        face(rotate(joints, yaw), NTU, "frame"), face(joints, NTU, "frame"), atol=1e-9, rtol=0
     )
 
 
 @given(yaw=yaws, per=scopes)
 def test_shoulders_and_hips_lie_along_x(yaw, per):
-    faced = face(turned(facing_the_camera(), yaw), NTU, per)
+    faced = face(rotate(facing_the_camera(), yaw), NTU, per)
     line = faced[:, 8] - faced[:, 4] + faced[:, 16] - faced[:, 12]  # shoulders, then hips, of ntu25
     line = line.mean(0, keepdim=True) if per == "clip" else line
     assert (line[:, 0] > 0).all()
@@ -62,7 +62,7 @@ def test_shoulders_and_hips_lie_along_x(yaw, per):
 @given(yaw=yaws, per=scopes)
 def test_facing_is_a_rotation_about_the_up_axis(yaw, per):
     """Distances, heights and handedness stay: the frame's turn is a rotation that scipy finds, about y."""
-    joints = turned(facing_the_camera(), yaw)
+    joints = rotate(facing_the_camera(), yaw)
     faced = face(joints, NTU, per)
     assert torch.equal(faced[..., 1], joints[..., 1])
     for before, after in zip(joints.numpy(), faced.numpy(), strict=True):
@@ -84,7 +84,7 @@ def test_a_front_view_is_unchanged_and_a_back_view_is_rotated():
 
 @given(yaw=st.lists(yaws, min_size=12, max_size=12))
 def test_blocks_are_rotated_independently(yaw):
-    cut = blocks(turned(facing_the_camera(frames=12), yaw), length=4, stride_ratio=0.5)
+    cut = blocks(rotate(facing_the_camera(frames=12), yaw), length=4, stride_ratio=0.5)
     faced = face(cut, NTU, "block")
     for block in range(len(cut)):
         assert torch.equal(faced[block], face(cut[block], NTU, "clip"))
@@ -92,7 +92,7 @@ def test_blocks_are_rotated_independently(yaw):
 
 @given(yaw=yaws)
 def test_frames_without_shoulders_and_hips_use_their_neighbours(yaw):
-    joints = turned(facing_the_camera(), yaw)
+    joints = rotate(facing_the_camera(), yaw)
     joints[3] = joints[2]  # so that the frames around the gap agree
     joints[4] = joints[2]
     valid = torch.ones(6, 25, dtype=torch.bool)
@@ -119,7 +119,7 @@ def test_a_pair_with_a_missing_joint_adds_nothing_to_the_line():
 
 @given(yaw=yaws)
 def test_a_clip_is_rotated_by_its_valid_frames(yaw):
-    joints = turned(facing_the_camera(), yaw)
+    joints = rotate(facing_the_camera(), yaw)
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[2, [NTU.index("left_shoulder"), NTU.index("left_hip")]] = False  # no line in frame 2
     seen = [0, 1, 3, 4, 5]
@@ -139,7 +139,7 @@ def test_a_body_without_shoulders_and_hips_is_not_rotated():
 def test_a_layout_with_z_up_is_rotated_about_z(yaw):
     """The same body laid over by a quarter turn about x, (x, y, z) -> (x, -z, y), and back."""
     up_z = Layout("up_z", NTU.joints, NTU.bones, NTU.pairs, NTU.root, NTU.torso, up="z")
-    joints = turned(facing_the_camera(), yaw)
+    joints = rotate(facing_the_camera(), yaw)
     sign = torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)
     faced = face(joints[..., [0, 2, 1]] * sign, up_z)
     torch.testing.assert_close(faced, face(joints, NTU)[..., [0, 2, 1]] * sign)
@@ -147,7 +147,7 @@ def test_a_layout_with_z_up_is_rotated_about_z(yaw):
 
 @given(seed=st.integers(0, 20))
 def test_persons_and_clips_are_rotated_independently(seed):
-    batch = torch.stack([turned(facing_the_camera(seed=seed + k), k) for k in range(4)]).reshape(
+    batch = torch.stack([rotate(facing_the_camera(seed=seed + k), k) for k in range(4)]).reshape(
         2, 2, 6, 25, 3
     )
     for per in ("frame", "clip"):

@@ -178,30 +178,30 @@ BROKEN = {
 
 
 @pytest.mark.errors
-@pytest.mark.parametrize(("old", "new", "said"), BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_file_is_named_with_its_fault(old, new, said, tmp_path):
+@pytest.mark.parametrize(("old", "new", "message"), BROKEN.values(), ids=list(BROKEN))
+def test_a_broken_file_is_named_with_its_fault(old, new, message, tmp_path):
     assert old in CUSTOM
     path = tmp_path / "broken.toml"
     path.write_text(CUSTOM.replace(old, new))
     with pytest.raises(DataError) as caught:
         Layout.from_file(path)
     assert str(path) in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("x.yaml", "", ".json or .toml"),
         ("x.json", "[1]", "list"),
         ("x.json", "[" * 100_000, "cannot be read"),
     ],
 )
-def test_other_files_than_layouts_are_refused(name, text, said, tmp_path):
+def test_other_files_than_layouts_are_refused(name, text, message, tmp_path):
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         Layout.from_file(path)
     with pytest.raises(DataError, match="cannot be read"):
         Layout.from_file(tmp_path / "absent.toml")

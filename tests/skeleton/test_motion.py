@@ -102,7 +102,7 @@ def test_all_number_types_are_accepted(array):
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("joints", "said"),
+    ("joints", "message"),
     [
         (np.ones((4, 2, 3)), "3 joints of layout 'stick', got shape"),
         (np.ones((4, 3, 2)), "got shape"),
@@ -112,8 +112,8 @@ def test_all_number_types_are_accepted(array):
         (torch.ones(2, 3, 3, dtype=torch.complex64), "real numbers"),
     ],
 )
-def test_wrong_shapes_are_refused_by_name(joints, said):
-    with pytest.raises(ShapeError, match=said) as caught:
+def test_wrong_shapes_are_refused_by_name(joints, message):
+    with pytest.raises(ShapeError, match=message) as caught:
         Motion(joints, STICK, name="clip 7")
     assert str(caught.value).startswith("clip 7: ")
 
@@ -180,7 +180,7 @@ def test_a_slice_without_a_valid_joint_is_refused():
         Motion(joints, STICK)[3:6]
 
 
-def filled_by_loop(joints, valid, max_gap):
+def fill_gaps_by_loop(joints, valid, max_gap):
     """Gap filling one number at a time."""
     joints, valid = joints.double().numpy().copy(), valid.numpy().copy()
     for person in range(joints.shape[1]):
@@ -199,7 +199,7 @@ def filled_by_loop(joints, valid, max_gap):
 @settings(max_examples=60)
 @given(motion=motions(missing=0.5), max_gap=st.integers(0, 6))
 def test_gap_filling_equals_a_loop_over_scalars(motion, max_gap):
-    joints, valid = filled_by_loop(motion.joints, motion.valid, max_gap)
+    joints, valid = fill_gaps_by_loop(motion.joints, motion.valid, max_gap)
     filled = motion.fill_gaps(max_gap)
     assert filled.valid.numpy().tolist() == valid.tolist()
     np.testing.assert_allclose(filled.joints.numpy(), joints, atol=1e-5)

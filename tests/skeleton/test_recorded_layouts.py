@@ -69,7 +69,7 @@ def motions_of(name):
 
 
 @pytest.fixture(params=sorted(RECORDED))
-def recorded(request):
+def recording(request):
     return LAYOUTS[request.param], motions_of(request.param)
 
 
@@ -87,8 +87,8 @@ def span(motion, parent, child):
     return np.linalg.norm(joints[:, child] - joints[:, parent], axis=-1)
 
 
-def test_bones_have_human_lengths_equal_on_both_sides(recorded):
-    layout, motions = recorded
+def test_bones_have_human_lengths_equal_on_both_sides(recording):
+    layout, motions = recording
     spans = lengths(layout, motions)
     for (parent, child), span in spans.items():
         name = f"{layout.joints[parent]} to {layout.joints[child]}"
@@ -100,8 +100,8 @@ def test_bones_have_human_lengths_equal_on_both_sides(recorded):
     assert shin > 0.25 > 0.15 > hand
 
 
-def test_heads_are_above_feet(recorded):
-    layout, motions = recorded
+def test_heads_are_above_feet(recording):
+    layout, motions = recording
     for motion in motions:
         heights = motion.joints[:, 0, :, 1].numpy()[motion.valid[:, 0].all(-1).numpy()]
         above = heights[:, layout.index("head")] - heights[:, layout.index("left_foot")]
@@ -133,8 +133,8 @@ def test_two_persons_of_sbu_look_at_each_other():
     assert np.mean(agree) > 0.75
 
 
-def test_recordings_reach_the_core_with_every_joint(recorded):
-    _, motions = recorded
+def test_recordings_reach_the_core_with_every_joint(recording):
+    _, motions = recording
     for motion in motions:
         core = convert(motion, LAYOUTS["core15"])
         whole = motion.valid.all(-1)

@@ -43,7 +43,7 @@ CONFIGS = {
 }
 
 
-def stepped(kind, world):
+def run_steps(kind, world):
     """Gradients of the first step, and weights, scales and losses after all steps, in float64."""
     config = CONFIGS[kind].with_values(mirror=False)
     torch.manual_seed(world.rank)  # the first process decides, however the others were made
@@ -90,11 +90,11 @@ def child(folder):
             "sum": world.reduce_sum(torch.tensor([1.0 + world.rank])).tolist(),
             "any": [world.is_any(False), world.is_any(world.rank == 1)],
             "share": list(world.own_indices(5)),
-            "told": world.broadcast_from_first(lambda: b"content").decode(),
+            "broadcast": world.broadcast_from_first(lambda: b"content").decode(),
             "refused": [refusal(world, error) for error in (DataError("bad"), OSError("gone"))],
         }
         for kind in CONFIGS:
-            save_file(stepped(kind, world), folder / f"{kind}-{world.rank}.safetensors")
+            save_file(run_steps(kind, world), folder / f"{kind}-{world.rank}.safetensors")
             whole(folder / kind, kind)
         try:
             whole(folder / "similarity", "similarity")
@@ -142,7 +142,7 @@ def two(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_gradients_and_weights_are_those_of_one_process(two, kind):
-    one = stepped(kind, World())
+    one = run_steps(kind, World())
     both = [load_file(two / f"{kind}-{rank}.safetensors") for rank in range(2)]
     assert one.keys() == both[0].keys()
     for name, tensor in one.items():
@@ -176,7 +176,7 @@ def test_processes_tell_each_other_numbers_and_bytes(two):
     assert facts[0]["refused"] == ["DataError: bad", "OSError: gone"]
     assert facts[1]["refused"] == ["DataError: bad", "JeanieError: gone"]
     for one in facts:
-        assert (one["sum"], one["any"], one["told"]) == ([3.0], [False, True], "content")
+        assert (one["sum"], one["any"], one["broadcast"]) == ([3.0], [False, True], "content")
         assert "holds a run" in one["again"]  # both processes end, with the first one's reason
 
 

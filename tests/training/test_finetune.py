@@ -33,7 +33,7 @@ def start(seed=3):
     return FewShotModel(model_config(dropout=0.0), dataset().layout).eval()
 
 
-def validated(model):
+def validate(model):
     task = split()
     (rows,) = predict(model, model.store(dataset().motions), [task.validation], task.validation_classes)
     return estimate_accuracy(rows)[0].value
@@ -50,7 +50,7 @@ def test_the_start_is_kept_to_the_bit_where_nothing_beats_it_by_the_margin(tmp_p
     (row,) = run.summary()
     assert row["best_episode"] == 0
     assert row["episodes"] == 12
-    assert row["validation"]["accuracy"] == validated(model)
+    assert row["validation"]["accuracy"] == validate(model)
     assert same(run.model(), model)
 
 
@@ -59,17 +59,17 @@ def test_validation_never_ends_below_that_of_the_start_however_wild_the_steps(ra
     model = start()
     run = trained(tmp_path / "run", TUNE.with_values(rate=rate, schedule="constant"), model)
     (row,) = run.summary()
-    assert validated(run.model()) >= validated(model)
-    assert row["validation"]["accuracy"] == validated(run.model())
+    assert validate(run.model()) >= validate(model)
+    assert row["validation"]["accuracy"] == validate(run.model())
     lines = [line["validation"] for line in run.metrics() if "validation" in line]
-    assert row["validation"]["accuracy"] == max([validated(model), *lines])
+    assert row["validation"]["accuracy"] == max([validate(model), *lines])
 
 
 def test_a_gain_below_the_margin_does_not_count_and_one_above_it_does(tmp_path):
     model = start()
     config = TUNE.with_values(rate=1e-2, ema_decay=0.0, episodes=24)
     free = trained(tmp_path / "free", config, model).summary()[0]
-    gain = free["validation"]["accuracy"] - validated(model)
+    gain = free["validation"]["accuracy"] - validate(model)
     assert gain > 0, "the task must be one where training helps"
     small, large = (
         trained(tmp_path / name, config.with_values(margin=gain + step), model).summary()[0]["best_episode"]
@@ -128,7 +128,7 @@ def knowing_start():
     ).eval()
 
 
-def chosen(model, **options):
+def choose_members(model, **options):
     """The choice by the classes that are not tested: those of training and of validation."""
     clips = [clip for clip, label in enumerate(dataset().labels) if label < 6]
     labels = [dataset().labels[clip] for clip in clips]
@@ -153,11 +153,12 @@ def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp
         noisy = model.state_dict()["encoder.net.1.members.1.enter.weight"]
         noisy.mul_(200.0)
     assert list_member_shares(model) == [(), (1.0, 0.0), (0.0, 1.0)]
-    found = chosen(model, shares=list_member_shares(model), hubness=[0.0], margin=0.5)
+    found = choose_members(model, shares=list_member_shares(model), hubness=[0.0], margin=0.5)
     run = trained(tmp_path / "run", TUNE.with_values(select_members=True, margin=0.5, rate=1e-9), model)
     assert run.model().config.encoder.shares == found.shares
     free = [
-        chosen(model, shares=[own], hubness=[0.0], margin=0.0).accuracy for own in list_member_shares(model)
+        choose_members(model, shares=[own], hubness=[0.0], margin=0.0).accuracy
+        for own in list_member_shares(model)
     ]
     best = max(range(3), key=free.__getitem__)
     assert found.shares == (list_member_shares(model)[best] if free[best] >= free[0] + 0.5 else ())
@@ -172,12 +173,12 @@ def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     tasks = []
     honest = choosing._draw_tasks
 
-    def noted(*given):
+    def note_tasks(*given):
         tasks.extend(honest(*given))
         return tasks
 
-    monkeypatch.setattr(choosing, "_draw_tasks", noted)
-    found = chosen(model, shares=[()], hubness=[0.0, 0.5], margin=-100.0)
+    monkeypatch.setattr(choosing, "_draw_tasks", note_tasks)
+    found = choose_members(model, shares=[()], hubness=[0.0, 0.5], margin=-100.0)
     order, classes = choosing._sample_clips(
         [dataset().labels[clip] for clip in clips], choosing.np.random.default_rng(TUNE.seed)
     )
@@ -186,7 +187,7 @@ def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     shares = []
     for task in tasks[:6]:
         heard = [clips[order[row]] for row in task.background.tolist()]
-        used = known(model, found.hubness, heard) if found.hubness else model
+        used = correct_hubness(model, found.hubness, heard) if found.hubness else model
         table = used.distances(motions, motions)
         for supports in task.supports.T.unbind(1):
             right = [
@@ -196,7 +197,7 @@ def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
                 if row not in supports.tolist()
             ]
             shares.append(right)
-    told = [one for right in shares for one in right]
+    results = [one for right in shares for one in right]
     support = model.features(model.collate(motions), "support")
     by_module = [
         choosing._measure_accuracy(model.distances(motions, motions), support, task, found.hubness)
@@ -204,7 +205,7 @@ def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     ]
     counts = [len(task.queries) - task.supports.shape[1] for task in tasks[:6]]
     expected = sum(share * count for share, count in zip(by_module, counts, strict=True)) / sum(counts)
-    assert sum(told) / len(told) == pytest.approx(expected, abs=1e-6)
+    assert sum(results) / len(results) == pytest.approx(expected, abs=1e-6)
     assert not {label[row] for row in tasks[0].background.tolist()} & {
         label[row] for row in tasks[0].queries.tolist()
     }
@@ -229,7 +230,7 @@ def test_too_few_classes_choose_nothing():
     assert select_members(model, model.store(dataset().motions), clips, labels, **options) is None
 
 
-def known(model, power, clips):
+def correct_hubness(model, power, clips):
     return model.with_hubness_correction([dataset()[clip] for clip in clips], power)
 
 
@@ -237,7 +238,7 @@ def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tm
     config = TUNE.with_values(hubness=0.5, rate=1e-2, margin=None)
     made = trained(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
     assert made.config.hubness == 0.5
-    again = known(made.with_config(hubness=0.0), 0.5, split().train)
+    again = correct_hubness(made.with_config(hubness=0.0), 0.5, split().train)
     for name in ("hubness_correction.course", "hubness_correction.spread"):
         assert_close(made.state_dict()[name], again.state_dict()[name])
     assert not same(made.with_config(hubness=0.0), knowing_start())
@@ -247,14 +248,14 @@ def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tm
 def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(tmp_path, power):
     model = knowing_start()
     kept = trained(tmp_path / "run", TUNE.with_values(hubness=power, margin=5.0, rate=1e-9), model).model()
-    found = chosen(model, shares=[()], hubness=[0.0, power], margin=5.0)
+    found = choose_members(model, shares=[()], hubness=[0.0, power], margin=5.0)
     assert kept.config.hubness == found.hubness
     if power == 40:
         assert found.hubness == 0, "so large a power leaves nothing of the distances"
 
 
 def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
-    model = known(knowing_start(), 0.5, range(40))
+    model = correct_hubness(knowing_start(), 0.5, range(40))
     run = trained(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
     assert run.model().config.hubness == 0
     assert same(run.model(), knowing_start())
@@ -338,17 +339,17 @@ def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--from", "nowhere"), "cannot be read"),
         (("--from", "shipped", "--set", "encoder.width=64"), "weights do not fit"),
         (("--from", "shipped", "--validation", "0"), "holds no class out"),
     ],
 )
-def test_a_start_that_cannot_serve_ends_with_exit_code_2(tmp_path, arguments, said):
+def test_a_start_that_cannot_serve_ends_with_exit_code_2(tmp_path, arguments, message):
     done = command("synthetic", *arguments, "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
     assert not (tmp_path / "run").exists()
 
 
@@ -388,4 +389,4 @@ def test_rivals_can_only_take_answers_away(tmp_path):
     for config in (TUNE.with_values(margin=1000.0), TUNE.with_values(margin=1000.0, distractors=True)):
         (row,) = trained(tmp_path / str(config.distractors), config, model).summary()
         rows.append(row["validation"]["accuracy"])
-    assert rows[1] < rows[0] == validated(model)
+    assert rows[1] < rows[0] == validate(model)

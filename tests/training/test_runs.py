@@ -173,21 +173,21 @@ def test_the_command_trains_and_prints_one_object(tmp_path):
     arguments = ("synthetic", "--episodes", 4, "--seed", 3, "--out", tmp_path / "run", "--json", *FLAGS)
     done = command(*arguments, "--validation", 0)
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["run"] == str(tmp_path / "run")
-    assert [row["episodes"] for row in told["splits"]] == [4] * len(told["splits"])
+    facts = json.loads(done.stdout)
+    assert facts["run"] == str(tmp_path / "run")
+    assert [row["episodes"] for row in facts["splits"]] == [4] * len(facts["splits"])
     recipe = Run.load(tmp_path / "run").recipe
     assert (recipe.train.episodes, recipe.train.seed, recipe.train.way) == (4, 3, 3)
     assert recipe.model.views.kind == "none"
     again = command(*arguments, "--validation", 0)
     assert again.exit_code == 2
     assert "holds a run" in json.loads(again.stdout)["error"]
-    assert json.loads(command(*arguments, "--validation", 0, "--resume").stdout)["splits"] == told["splits"]
+    assert json.loads(command(*arguments, "--validation", 0, "--resume").stdout)["splits"] == facts["splits"]
 
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nothing",), "no protocol 'nothing'"),
         (("synthetic", "--recipe", "cake"), "no recipe 'cake'; the known ones are"),
@@ -199,10 +199,10 @@ def test_the_command_trains_and_prints_one_object(tmp_path):
         (("ntu60-oneshot", "--root", "nowhere"), "Get it:"),
     ],
 )
-def test_wrong_input_ends_the_command_with_2_and_writes_nothing(arguments, said, tmp_path):
+def test_wrong_input_ends_the_command_with_2_and_writes_nothing(arguments, message, tmp_path):
     done = command(*arguments, "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -224,10 +224,10 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path):
             time.sleep(0.05)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 1, said
-    assert "continue with the same command and --resume" in " ".join(said.split())
-    assert f"writing to {place}" in " ".join(said.split())
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    assert "continue with the same command and --resume" in " ".join(errors.split())
+    assert f"writing to {place}" in " ".join(errors.split())
     run = Run.load(place)
     done = run.summary()[0]["episodes"]
     assert 0 < done < 5000
@@ -269,12 +269,12 @@ def test_time_is_warped_forward_only_and_keeps_both_ends():
         batch, AugmentConfig(warp=0.5), torch.tensor([[0, 0, 0, 1.0, 1.0], [0, 0, 0, -1.0, 0.4]])
     )
     for clip, count in enumerate(frames.tolist()):
-        shown = warped.joints[clip, 0, :count, 0, 0]
-        assert_close(shown[[0, -1]], torch.tensor([0.0, count - 1.0]))
-        speed = shown.diff()
+        positions = warped.joints[clip, 0, :count, 0, 0]
+        assert_close(positions[[0, -1]], torch.tensor([0.0, count - 1.0]))
+        speed = positions.diff()
         assert speed.min() >= 0.5 - 1e-5
         assert speed.max() <= 1.5 + 1e-5
-        assert (shown - torch.arange(float(count))).abs().max() > 0.1
+        assert (positions - torch.arange(float(count))).abs().max() > 0.1
         assert (warped.joints[clip, 0, count:] == 0).all()
         assert torch.equal(warped.valid[clip], batch.valid[clip])
 
@@ -315,7 +315,7 @@ def test_seeding_is_undone():
         assert torch.equal(torch.rand(3), first)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep memory")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps freed memory")
 def test_memory_that_was_freed_is_used_again():
     """In a process of its own: 256 MB that come and go touch no new page once they have been there.
 
@@ -333,8 +333,10 @@ before = faults()
 assert keep_freed_memory()
 print(before, min(faults() for _ in range(8)))
 """
-    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    before, after = map(int, shown.stdout.split())
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    before, after = map(int, result.stdout.split())
     assert after < before / 20
 
 

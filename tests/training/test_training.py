@@ -45,7 +45,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def trained(out, config=SHORT, model=None, **options):
+def run_training(out, config=SHORT, model=None, **options):
     options = {"dataset": dataset(), "split": split(), **options}
     return train(model_config() if model is None else model, "synthetic", config=config, out=out, **options)
 
@@ -83,38 +83,38 @@ def assert_same_run(one, other):
     ids=["adamw", "sgd", "adam"],
 )
 def test_a_run_that_was_stopped_and_resumed_is_bitwise_the_run_that_was_not(config, tmp_path):
-    whole = trained(tmp_path / "whole", config)
+    whole = run_training(tmp_path / "whole", config)
     with pytest.raises(KeyboardInterrupt, match=r"episode 6 of 12 .*same command and --resume"):
-        trained(tmp_path / "parts", config, progress=interrupt_at(4))
+        run_training(tmp_path / "parts", config, progress=interrupt_at(4))
     assert Run.load(tmp_path / "parts").summary()[0]["episodes"] == 6
-    parts = trained(tmp_path / "parts", config, resume=True)
+    parts = run_training(tmp_path / "parts", config, resume=True)
     assert parts.summary()[0]["finished"] == "all episodes"
     assert len(parts.facts["sessions"]) == 2
     assert_same_run(whole, parts)
 
 
 def test_a_run_that_died_goes_on_from_its_last_checkpoint_to_the_same_bits(tmp_path):
-    whole = trained(tmp_path / "whole")
+    whole = run_training(tmp_path / "whole")
 
     def die(moment):
         if moment.episode == 10:
             raise MemoryError("as if the machine had gone")
 
     with pytest.raises(MemoryError):
-        trained(tmp_path / "parts", progress=die)
+        run_training(tmp_path / "parts", progress=die)
     assert len(Run.load(tmp_path / "parts").metrics()) == 5
     assert Run.load(tmp_path / "parts").summary()[0]["episodes"] == 8
-    assert_same_run(whole, trained(tmp_path / "parts", resume=True))
+    assert_same_run(whole, run_training(tmp_path / "parts", resume=True))
 
 
 def test_the_seed_decides_and_nothing_else(tmp_path):
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    one = trained(tmp_path / "one")
+    one = run_training(tmp_path / "one")
     assert torch.equal(before, torch.get_rng_state())  # nothing seeds or draws globally
     torch.manual_seed(2)
-    assert_same_run(one, trained(tmp_path / "two"))
-    other = trained(tmp_path / "other", SHORT.with_values(seed=1))
+    assert_same_run(one, run_training(tmp_path / "two"))
+    other = run_training(tmp_path / "other", SHORT.with_values(seed=1))
     assert not torch.equal(
         tensors(one)["model.encoder.net.head.weight"], tensors(other)["model.encoder.net.head.weight"]
     )
@@ -208,7 +208,7 @@ def test_training_learns_the_task(tmp_path):
     config = PLAIN.with_values(
         episodes=120, batch=4, queries=2, rate=1e-2, validate_every=40, checkpoint_every=1000
     )
-    run = trained(tmp_path / "run", config, model_config(dropout=0.0))
+    run = run_training(tmp_path / "run", config, model_config(dropout=0.0))
     losses = [line["loss"] for line in run.metrics()]
     assert sum(losses[-5:]) / 5 < 0.5 * sum(losses[:5]) / 5
     untrained = []
@@ -229,7 +229,7 @@ def test_the_kept_model_is_the_best_by_validation_and_not_the_last(tmp_path):
     config = PLAIN.with_values(
         episodes=24, batch=2, optimiser="sgd", schedule="constant", rate=0.3, clip=None, validate_every=2
     )
-    run = trained(tmp_path / "run", config, model_config(dropout=0.0))
+    run = run_training(tmp_path / "run", config, model_config(dropout=0.0))
     (row,) = run.summary()
     seen = {line["episode"]: line["validation"] for line in run.metrics()}
     assert len(seen) == 12
@@ -243,15 +243,15 @@ def test_the_kept_model_is_the_best_by_validation_and_not_the_last(tmp_path):
 
 def test_training_stops_when_nothing_gets_better(tmp_path):
     config = PLAIN.with_values(episodes=100, batch=2, rate=1e-12, validate_every=2, patience=3)
-    run = trained(tmp_path / "run", config, model_config(dropout=0.0, relative=False))
+    run = run_training(tmp_path / "run", config, model_config(dropout=0.0, relative=False))
     (row,) = run.summary()
     assert (row["episodes"], row["best_episode"], row["finished"]) == (8, 2, "no better")
-    again = trained(tmp_path / "run", config, model_config(dropout=0.0, relative=False), resume=True)
+    again = run_training(tmp_path / "run", config, model_config(dropout=0.0, relative=False), resume=True)
     assert again.summary() == run.summary()
 
 
 def test_without_validation_classes_the_last_weights_are_kept(tmp_path):
-    run = trained(tmp_path / "run", split=split(train=(0, 1, 2, 3, 4, 5), validation=()))
+    run = run_training(tmp_path / "run", split=split(train=(0, 1, 2, 3, 4, 5), validation=()))
     kept = tensors(run)
     assert run.summary()[0]["validation"] is None
     for name in [name for name in kept if name.startswith("best.")]:
@@ -291,7 +291,7 @@ class Forbidden:
 @pytest.mark.plain  # the hook itself looks into the test episodes
 def test_training_reads_training_and_validation_clips_and_nothing_else(tmp_path):
     data, task = Watched(dataset()), split()
-    trained(
+    run_training(
         tmp_path / "run", SHORT.with_values(mirror=False), dataset=data, split=replace(task, test=Forbidden())
     )
     held = {int(clip) for episode in task.validation for clip in (*episode.query, *episode.support)}
@@ -305,7 +305,7 @@ def test_a_model_that_is_given_is_the_start_of_every_split_and_stays_as_it_is(tm
     model = FewShotModel(model_config(dropout=0.0), dataset().layout)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     tasks = [split("first"), split("second", train=(2, 3, 6, 7), test=(0, 1))]
-    run = trained(tmp_path / "run", SHORT.with_values(rate=1e-12, weight_decay=0), model, split=tasks)
+    run = run_training(tmp_path / "run", SHORT.with_values(rate=1e-12, weight_decay=0), model, split=tasks)
     assert run.splits == ("first", "second")
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name])
@@ -314,7 +314,7 @@ def test_a_model_that_is_given_is_the_start_of_every_split_and_stays_as_it_is(tm
             if "cost_scale" not in key:
                 assert_close(tensor, before[key], rtol=0, atol=1e-9)
     with pytest.raises(ConfigError, match="start: "):
-        trained(
+        run_training(
             tmp_path / "run",
             SHORT.with_values(rate=1e-12, weight_decay=0),
             run.model("first"),
@@ -325,7 +325,7 @@ def test_a_model_that_is_given_is_the_start_of_every_split_and_stays_as_it_is(tm
 
 def test_a_float64_model_trains_in_float64(tmp_path):
     model = FewShotModel(model_config(), dataset().layout).double()
-    run = trained(tmp_path / "run", model=model)
+    run = run_training(tmp_path / "run", model=model)
     assert {tensor.dtype for name, tensor in tensors(run).items() if "weight" in name} == {torch.float64}
 
 
@@ -336,18 +336,18 @@ def fused_config():
 
 @pytest.mark.parametrize("config", [SHORT, SHORT.with_values(fuse="together")], ids=["after", "together"])
 def test_a_model_with_another_beside_it_is_resumed_to_the_same_bits(config, tmp_path):
-    whole = trained(tmp_path / "whole", config, fused_config())
+    whole = run_training(tmp_path / "whole", config, fused_config())
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "parts", config, fused_config(), progress=interrupt_at(4))
-    parts = trained(tmp_path / "parts", config, fused_config(), resume=True)
+        run_training(tmp_path / "parts", config, fused_config(), progress=interrupt_at(4))
+    parts = run_training(tmp_path / "parts", config, fused_config(), resume=True)
     assert_same_run(whole, parts)
     assert whole.model().config == parts.model().config
 
 
 def test_fused_after_training_the_branch_learns_alone_and_both_count_in_their_medians(tmp_path):
     config = SHORT.with_values(mirror=False)
-    alone = trained(tmp_path / "alone", config, model_config(dropout=0.0), split=split(validation=()))
-    fused = trained(tmp_path / "fused", config, fused_config(), split=split(validation=()))
+    alone = run_training(tmp_path / "alone", config, model_config(dropout=0.0), split=split(validation=()))
+    fused = run_training(tmp_path / "fused", config, fused_config(), split=split(validation=()))
     model, branch = fused.model(), alone.model()
     for name, weight in branch.state_dict().items():
         assert torch.equal(weight, model.state_dict()[name])
@@ -370,9 +370,9 @@ def test_fused_after_training_the_branch_learns_alone_and_both_count_in_their_me
 def test_bad_input_is_told_before_anything_is_written(tmp_path):
     out = tmp_path / "run"
     with pytest.raises(ConfigError, match="no weights to learn"):
-        trained(out, model=ModelConfig(**{**model_config().model_dump(), "encoder": {"kind": "raw"}}))
+        run_training(out, model=ModelConfig(**{**model_config().model_dump(), "encoder": {"kind": "raw"}}))
     with pytest.raises(ConfigError, match="9-way episodes need 9 classes"):
-        trained(out, SHORT.with_values(way=9, mirror=False))
+        run_training(out, SHORT.with_values(way=9, mirror=False))
     with pytest.raises(ConfigError, match="no protocol 'nothing'"):
         train(model_config(), "nothing", out=out)
     with pytest.raises(ConfigError, match="has no split 99; they are 0 to"):
@@ -382,31 +382,31 @@ def test_bad_input_is_told_before_anything_is_written(tmp_path):
 
 @pytest.mark.errors
 def test_a_run_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
-    trained(tmp_path / "run", SHORT.with_values(episodes=2))
+    run_training(tmp_path / "run", SHORT.with_values(episodes=2))
     with pytest.raises(ConfigError, match=r"holds a run; continue it with resume"):
-        trained(tmp_path / "run", SHORT.with_values(episodes=2))
+        run_training(tmp_path / "run", SHORT.with_values(episodes=2))
     with pytest.raises(ConfigError, match=r"config.train.rate: 0.003 there, 0.5 now"):
-        trained(tmp_path / "run", SHORT.with_values(episodes=2, rate=0.5), resume=True)
+        run_training(tmp_path / "run", SHORT.with_values(episodes=2, rate=0.5), resume=True)
     with pytest.raises(ConfigError, match="split 'tiny' was started with other classes"):
-        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True, split=split(validation=()))
+        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True, split=split(validation=()))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     with pytest.raises(ConfigError, match="exists and is not a run"):
-        trained(tmp_path / "mine", SHORT.with_values(episodes=2), resume=True)
+        run_training(tmp_path / "mine", SHORT.with_values(episodes=2), resume=True)
 
 
 @pytest.mark.errors
 def test_a_damaged_checkpoint_is_noticed(tmp_path):
-    run = trained(tmp_path / "run", SHORT.with_values(episodes=2))
+    run = run_training(tmp_path / "run", SHORT.with_values(episodes=2))
     (path,) = (run.folder() / "last").glob("*.safetensors")
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(DataError, match="tensors of the checkpoint were changed"):
-        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
+        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
     (run.folder() / "last/state.json").write_text(json.dumps({"format": 1}))
     with pytest.raises(DataError, match="checkpoint cannot be read"):
-        trained(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
+        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
 
 
 @pytest.mark.errors
@@ -415,4 +415,4 @@ def test_a_gradient_that_is_not_finite_ends_training_with_advice(tmp_path):
         episodes=50, batch=1, optimiser="sgd", rate=1e18, schedule="constant", clip=None
     )
     with pytest.raises(JeanieError, match="training has diverged; use a smaller rate"):
-        trained(tmp_path / "run", config, model_config(relative=False))
+        run_training(tmp_path / "run", config, model_config(relative=False))

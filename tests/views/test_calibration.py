@@ -64,49 +64,51 @@ def boards():
 
 
 @pytest.fixture(scope="module")
-def found(boards):
+def calibration(boards):
     return calibrate(boards, corners=CORNERS, square=SQUARE)
 
 
 @needs_opencv
-def test_the_known_camera_is_recovered(found):
-    assert found.used == tuple(range(len(POSES)))
-    assert found.size == (WIDTH, HEIGHT)
-    assert found.error < 0.2
-    assert_close(found.matrix[0, 0].item(), FOCAL_X, rtol=0.01, atol=0)
-    assert_close(found.matrix[1, 1].item(), FOCAL_Y, rtol=0.01, atol=0)
-    assert_close(found.matrix[:2, 2], torch.tensor([CENTRE_X, CENTRE_Y], dtype=torch.float64), atol=3, rtol=0)
-    assert len(found.distortion) == 2
-    assert abs(found.distortion[0]) < 0.05
+def test_the_known_camera_is_recovered(calibration):
+    assert calibration.used == tuple(range(len(POSES)))
+    assert calibration.size == (WIDTH, HEIGHT)
+    assert calibration.error < 0.2
+    assert_close(calibration.matrix[0, 0].item(), FOCAL_X, rtol=0.01, atol=0)
+    assert_close(calibration.matrix[1, 1].item(), FOCAL_Y, rtol=0.01, atol=0)
+    assert_close(
+        calibration.matrix[:2, 2], torch.tensor([CENTRE_X, CENTRE_Y], dtype=torch.float64), atol=3, rtol=0
+    )
+    assert len(calibration.distortion) == 2
+    assert abs(calibration.distortion[0]) < 0.05
 
 
 @needs_opencv
-def test_the_poses_of_the_boards_are_recovered(found):
+def test_the_poses_of_the_boards_are_recovered(calibration):
     offset = torch.tensor([(CORNERS[0] - 1) / 2, (CORNERS[1] - 1) / 2, 0.0], dtype=torch.float64) * SQUARE
-    middles = found.rotations @ offset + found.translations
+    middles = calibration.rotations @ offset + calibration.translations
     assert_close(
         middles, torch.tensor([middle for _, middle in POSES], dtype=torch.float64), atol=0.005, rtol=0
     )
     normals = np.stack([Rotation.from_rotvec(turn).as_matrix()[:, 2] for turn, _ in POSES])
     # a board may be read from either end, which turns it in its plane and leaves the normal
-    assert_close(found.rotations[:, :, 2].abs(), torch.from_numpy(normals).abs(), atol=0.03, rtol=0)
+    assert_close(calibration.rotations[:, :, 2].abs(), torch.from_numpy(normals).abs(), atol=0.03, rtol=0)
 
 
 @needs_opencv
 def test_lens_distortion_and_focal_length_are_separated():
-    found = calibrate([render(*pose, k1=-0.15) for pose in POSES], corners=CORNERS, square=SQUARE)
-    assert_close(found.matrix[0, 0].item(), FOCAL_X, rtol=0.01, atol=0)
-    assert_close(found.distortion[0], -0.15, atol=0.05, rtol=0)
+    calibration = calibrate([render(*pose, k1=-0.15) for pose in POSES], corners=CORNERS, square=SQUARE)
+    assert_close(calibration.matrix[0, 0].item(), FOCAL_X, rtol=0.01, atol=0)
+    assert_close(calibration.distortion[0], -0.15, atol=0.05, rtol=0)
 
 
 @needs_opencv
-def test_a_calibrated_camera_has_y_up(found):
+def test_a_calibrated_camera_has_y_up(calibration):
     """+y is up here and down in OpenCV: the same point must land on the same pixel."""
-    camera = found.camera(distance=3.0, height=1.2)
+    camera = calibration.camera(distance=3.0, height=1.2)
     assert (camera.distance, camera.height) == (3.0, 1.2)
     u, v, _ = project(torch.tensor([0.1, 0.2, 2.0], dtype=torch.float64), camera).tolist()
-    assert_close(u, found.matrix[0, 0].item() * 0.05 + found.matrix[0, 2].item())
-    assert_close(v, found.matrix[1, 1].item() * -0.1 + found.matrix[1, 2].item())
+    assert_close(u, calibration.matrix[0, 0].item() * 0.05 + calibration.matrix[0, 2].item())
+    assert_close(v, calibration.matrix[1, 1].item() * -0.1 + calibration.matrix[1, 2].item())
 
 
 @needs_opencv
@@ -119,11 +121,13 @@ def test_files_and_colour_images_work_and_images_without_a_board_are_ignored(boa
         cv2.imwrite(str(paths[-1]), board)
     colour = np.repeat(boards[3][..., None], 3, 2)
     empty = np.full_like(boards[0], 128)
-    found = calibrate([paths[0], empty, str(paths[1]), paths[2], colour], corners=CORNERS, square=SQUARE)
-    assert found.used == (0, 2, 3, 4)
-    assert len(found.rotations) == len(found.translations) == 4
+    calibration = calibrate(
+        [paths[0], empty, str(paths[1]), paths[2], colour], corners=CORNERS, square=SQUARE
+    )
+    assert calibration.used == (0, 2, 3, 4)
+    assert len(calibration.rotations) == len(calibration.translations) == 4
     same = calibrate(boards[:4], corners=CORNERS, square=SQUARE)
-    assert_close(found.matrix, same.matrix)
+    assert_close(calibration.matrix, same.matrix)
 
 
 def test_intrinsics_are_fitted_exactly_to_exact_pixels():
@@ -132,8 +136,8 @@ def test_intrinsics_are_fitted_exactly_to_exact_pixels():
     pixels = project(points, CAMERAS["kinect2"])[:, :2]
     points[7, 0], pixels[9, 1] = torch.nan, torch.inf
     points[11] = 0  # missing, as readers leave it
-    found = fit_intrinsics(points, pixels)
-    assert_close(found, CAMERAS["kinect2"].matrix(), atol=1e-9, rtol=0)
+    matrix = fit_intrinsics(points, pixels)
+    assert_close(matrix, CAMERAS["kinect2"].matrix(), atol=1e-9, rtol=0)
 
 
 def test_intrinsics_are_the_least_squares_of_noisy_pixels():
@@ -141,11 +145,11 @@ def test_intrinsics_are_the_least_squares_of_noisy_pixels():
     points = torch.rand(200, 3, generator=generator, dtype=torch.float64) + torch.tensor([-0.5, -0.5, 2.0])
     noise = torch.randn(200, 2, generator=generator, dtype=torch.float64)
     pixels = project(points, CAMERAS["kinect1"])[:, :2] + noise
-    found = fit_intrinsics(points, pixels)
+    matrix = fit_intrinsics(points, pixels)
     for axis in (0, 1):
         rays = (points[:, axis] / points[:, 2]).numpy()
         slope, start = np.polyfit(rays, pixels[:, axis].numpy(), 1)
-        assert_close((found[axis, axis].item(), found[axis, 2].item()), (slope, start))
+        assert_close((matrix[axis, axis].item(), matrix[axis, 2].item()), (slope, start))
 
 
 @pytest.mark.skipif(DATA is None, reason="JEANIE_DATA is not set: needs the NTU samples")

@@ -38,7 +38,7 @@ STANDING = np.array(
 TORSO = STANDING[2]
 
 
-def recorded(at, height, tilt=0.0, frames=4, **known):
+def record_person(at, height, tilt=0.0, frames=4, **known):
     """The standing person at floor (x, z), seen by a camera ``height`` up that looks down by ``tilt``."""
     world = STANDING + np.array((at[0], -height, at[1]))
     c, s = math.cos(math.radians(tilt)), math.sin(math.radians(tilt))
@@ -48,7 +48,7 @@ def recorded(at, height, tilt=0.0, frames=4, **known):
 
 
 def test_a_known_camera_position_is_recovered():
-    motions = [recorded((x, z), height=1.4, tilt=20) for x in (-1, 0, 1) for z in (2.5, 3.0, 3.5)]
+    motions = [record_person((x, z), height=1.4, tilt=20) for x in (-1, 0, 1) for z in (2.5, 3.0, 3.5)]
     found = estimate_camera_positions(motions).overall
     distances = [math.dist((x, 1.2, z), (0, 1.4, 0)) for x in (-1, 0, 1) for z in (2.5, 3.0, 3.5)]
     assert found.clips == 9
@@ -59,14 +59,14 @@ def test_a_known_camera_position_is_recovered():
 
 @given(st.floats(0.3, 3), st.floats(-40, 60))
 def test_height_and_tilt_are_separated(height, tilt):
-    found = estimate_camera_positions([recorded((0.2, 4.0), height, tilt)]).overall
+    found = estimate_camera_positions([record_person((0.2, 4.0), height, tilt)]).overall
     assert_close((found.height, found.tilt), (height, tilt), atol=1e-3, rtol=0)
 
 
 def test_clips_fall_into_three_equal_ranges_of_x_and_of_y():
     places = [-1.5, -0.6, -0.4, 0.0, 0.4, 0.6, 1.5]  # range 3, so borders at -0.5 and 0.5
     heights = [1.0, 1.0, 1.9, 1.6, 1.1, 2.2, 1.45]  # torso y = 1.2 - height, range 1.2: borders 1.4 and 1.8
-    motions = [recorded((x, 3.0), h) for x, h in zip(places, heights, strict=True)]
+    motions = [record_person((x, 3.0), h) for x, h in zip(places, heights, strict=True)]
     found = estimate_camera_positions(motions)
     assert found.column_of == ("left", "left", "centre", "centre", "centre", "right", "right")
     assert found.row_of == ("top", "top", "bottom", "centre", "top", "bottom", "centre")
@@ -84,7 +84,7 @@ def test_clips_fall_into_three_equal_ranges_of_x_and_of_y():
 
 
 def test_one_clip_is_in_the_centre():
-    found = estimate_camera_positions([recorded((0.3, 3.0), 1.2)])
+    found = estimate_camera_positions([record_person((0.3, 3.0), 1.2)])
     assert (found.column_of, found.row_of) == (("centre",), ("centre",))
 
 
@@ -99,9 +99,9 @@ def test_thirds_split_the_range_not_the_count(values):
 
 def test_named_cameras_need_no_ranges():
     motions = [
-        recorded((0, 3.0), 1.0, setup=1, view=1),
-        recorded((0, 3.4), 1.0, setup=1, view=1),
-        recorded((0, 4.0), 2.0, 30, setup=2, view=1),
+        record_person((0, 3.0), 1.0, setup=1, view=1),
+        record_person((0, 3.4), 1.0, setup=1, view=1),
+        record_person((0, 4.0), 2.0, 30, setup=2, view=1),
     ]
     found = estimate_positions_by(motions, lambda motion: (motion.setup, motion.view))
     assert list(found) == [(1, 1), (2, 1)]
@@ -117,13 +117,13 @@ def test_data_sets_are_read_one_clip_at_a_time():
     def lazily():
         for x in (-1.0, 0.0, 1.0):
             alive.append(x)
-            yield recorded((x, 3.0), 1.0)
+            yield record_person((x, 3.0), 1.0)
 
     assert estimate_camera_positions(lazily()).overall.clips == len(alive) == 3
 
 
 def test_missing_joints_do_not_move_the_camera():
-    joints = recorded((0.4, 3.0), 1.3, tilt=10).joints[:, 0].clone()
+    joints = record_person((0.4, 3.0), 1.3, tilt=10).joints[:, 0].clone()
     joints[1:, 4] = math.nan  # seen once
     joints[:, 7] = 0  # never seen
     motion = Motion(joints, LAYOUTS["core15"])
@@ -136,7 +136,7 @@ def test_missing_joints_do_not_move_the_camera():
 
 
 def test_a_missing_torso_is_replaced_by_the_mean_of_the_other_joints():
-    joints = recorded((0.0, 3.0), 1.0).joints[:, 0].clone()
+    joints = record_person((0.0, 3.0), 1.0).joints[:, 0].clone()
     joints[:, 2] = math.nan
     found = estimate_camera_positions([Motion(joints, LAYOUTS["core15"])]).overall
     middle = np.delete(STANDING, 2, 0).mean(0) + np.array((0, -1.0, 3.0))
@@ -211,7 +211,7 @@ def test_motions_in_pixels_or_in_different_layouts_are_refused():
         estimate_camera_positions([flat])
     other = Motion(np.ones((3, 25, 3), np.float32), LAYOUTS["ntu25"], name="b")
     with pytest.raises(DataError, match=r"b: expected layout core15.*convert"):
-        estimate_camera_positions([recorded((0, 3), 1), other])
+        estimate_camera_positions([record_person((0, 3), 1), other])
 
 
 @pytest.mark.errors

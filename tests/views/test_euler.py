@@ -24,7 +24,7 @@ def skeletons(*shape, dtype=torch.float64, seed=0):
     )
 
 
-def seen_from(point, azimuth, altitude):
+def rotate_point(point, azimuth, altitude):
     """The paper's R_y, then its R_x, on one point, number by number."""
     x, y, z = point
     a, b = math.radians(azimuth), math.radians(altitude)
@@ -44,7 +44,7 @@ def test_every_view_is_the_papers_rotation():
         for b, altitude in enumerate((-30, 0, 30)):
             for f in range(2):
                 for n in range(4):
-                    expected = seen_from(joints[f, n].tolist(), azimuth, altitude)
+                    expected = rotate_point(joints[f, n].tolist(), azimuth, altitude)
                     assert_close(seen[a, b, f, n].tolist(), list(expected), atol=1e-12, rtol=1e-12)
 
 

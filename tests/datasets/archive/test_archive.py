@@ -22,7 +22,7 @@ from jeanie.skeleton.motion import Motion
 TAG = st.none() | st.integers(-5, 2**40) | st.text(max_size=6)
 
 
-def made(seed=0, frames=6, persons=1, layout="core15", missing=0.0, **tags):
+def make_motion(seed=0, frames=6, persons=1, layout="core15", missing=0.0, **tags):
     random = np.random.default_rng(seed)
     joints = random.normal(size=(frames, persons, len(LAYOUTS[layout]), 3)).astype(np.float32)
     joints[random.random(joints.shape[:3]) < missing] = np.nan
@@ -39,8 +39,10 @@ def same(one, other):
         assert type(getattr(one, key)) is type(getattr(other, key)), key
 
 
-def numbered(count, **tags):
-    return [made(at, name=f"clip {at}", label=at % 3, subject=f"s{at % 2}", **tags) for at in range(count)]
+def make_motions(count, **tags):
+    return [
+        make_motion(at, name=f"clip {at}", label=at % 3, subject=f"s{at % 2}", **tags) for at in range(count)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ contents
@@ -50,7 +52,7 @@ def numbered(count, **tags):
 @given(st.data())
 def test_round_trip_is_exact_to_the_bit(tmp_path_factory, data):
     motions = [
-        made(
+        make_motion(
             data.draw(st.integers(0, 99)),
             frames=data.draw(st.integers(1, 9)),
             persons=data.draw(st.integers(1, 3)),
@@ -81,7 +83,7 @@ def test_round_trip_is_exact_to_the_bit(tmp_path_factory, data):
 
 
 def test_a_clip_is_a_slice_of_the_mapping(tmp_path):
-    write_archive([*numbered(3), made(3, missing=0.5)], tmp_path / "a", name="mine")
+    write_archive([*make_motions(3), make_motion(3, missing=0.5)], tmp_path / "a", name="mine")
     archive = open_archive(tmp_path / "a")
     start, size = archive.joints.ctypes.data, archive.joints.nbytes
     for index in range(4):
@@ -94,7 +96,7 @@ def test_a_clip_is_a_slice_of_the_mapping(tmp_path):
 
 
 def test_writing_into_a_slice_changes_neither_the_file_nor_another_mapping(tmp_path):
-    write_archive(numbered(2), tmp_path / "a", name="mine")
+    write_archive(make_motions(2), tmp_path / "a", name="mine")
     one, other = open_archive(tmp_path / "a"), open_archive(tmp_path / "a")
     before = (tmp_path / "a" / "joints.npy").read_bytes()
     one.get_joints(0).fill_(7)
@@ -103,7 +105,7 @@ def test_writing_into_a_slice_changes_neither_the_file_nor_another_mapping(tmp_p
 
 
 def test_numpy_reads_the_files_too(tmp_path):
-    motions = numbered(3)
+    motions = make_motions(3)
     write_archive(motions, tmp_path / "a", name="mine")
     flat = np.load(tmp_path / "a" / "joints.npy", mmap_mode="r", allow_pickle=False)
     rows = np.load(tmp_path / "a" / "index.npy", allow_pickle=False)
@@ -114,7 +116,7 @@ def test_numpy_reads_the_files_too(tmp_path):
 
 
 def test_slices_tag_columns_and_pickles_work(tmp_path):
-    write_archive(numbered(5), tmp_path / "a", name="mine")
+    write_archive(make_motions(5), tmp_path / "a", name="mine")
     archive = open_archive(tmp_path / "a")
     assert [motion.name for motion in archive.motions[1:4][::2]] == ["clip 1", "clip 3"]
     assert archive[-1].name == "clip 4"
@@ -128,7 +130,9 @@ def test_slices_tag_columns_and_pickles_work(tmp_path):
 
 
 def test_an_archive_may_have_several_layouts(tmp_path):
-    write_archive([made(0), made(1, layout="ntu25"), made(2)], tmp_path / "a", name="mine")
+    write_archive(
+        [make_motion(0), make_motion(1, layout="ntu25"), make_motion(2)], tmp_path / "a", name="mine"
+    )
     archive = open_archive(tmp_path / "a")
     assert [motion.layout.name for motion in archive] == ["core15", "ntu25", "core15"]
     with pytest.raises(DataError, match="2 layouts"):
@@ -137,7 +141,7 @@ def test_an_archive_may_have_several_layouts(tmp_path):
 
 def large_archive(folder, clips):
     """An archive of many clips that share their numbers on disk, made without the writer."""
-    write_archive([made(0, name="one", label=1)], folder, name="large")
+    write_archive([make_motion(0, name="one", label=1)], folder, name="large")
     one = np.frombuffer((folder / "index.npy").read_bytes()[512:], ROW)
     rows = np.repeat(one, clips)
     (folder / "index.npy").write_bytes(format_header(ROW, clips) + rows.tobytes())
@@ -155,7 +159,7 @@ def resident():
 @pytest.mark.parametrize("clips", [100_000, 1_000_000])
 def test_opening_takes_the_same_time_and_memory_for_any_number_of_clips(tmp_path, clips):
     large_archive(tmp_path / "a", clips)
-    write_archive([made(0)], tmp_path / "small", name="small")
+    write_archive([make_motion(0)], tmp_path / "small", name="small")
     open_archive(tmp_path / "small")[0]  # whatever is loaded on first use
     before, seconds = resident(), []
     for _ in range(5):  # the fastest: other processes may delay some
@@ -170,7 +174,7 @@ def test_opening_takes_the_same_time_and_memory_for_any_number_of_clips(tmp_path
 
 def test_an_archive_larger_than_memory_can_be_mapped(tmp_path):
     """Sparse files: the kernel must not count a private mapping as memory that is going to be used."""
-    write_archive([made(0, name="one")], tmp_path / "a", name="huge")
+    write_archive([make_motion(0, name="one")], tmp_path / "a", name="huge")
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     floats = 2 * pages // 4
     path = tmp_path / "a" / "joints.npy"
@@ -181,7 +185,7 @@ def test_an_archive_larger_than_memory_can_be_mapped(tmp_path):
             file.truncate(128 + 4 * floats)
         except OSError:
             pytest.skip("this file system has no sparse files of that size")
-    archive, expected = open_archive(tmp_path / "a"), made(0, name="one")
+    archive, expected = open_archive(tmp_path / "a"), make_motion(0, name="one")
     assert archive.joints.nbytes > pages
     assert archive[0].joints.numpy().tobytes() == expected.joints.numpy().tobytes()
     assert archive[0].name == "one"
@@ -194,7 +198,7 @@ def test_an_archive_larger_than_memory_can_be_mapped(tmp_path):
 @pytest.mark.parametrize("name", ["archive.json", "joints.npy", "valid.npy", "names.npy", "index.npy"])
 @pytest.mark.parametrize("how", ["gone", "empty", "cut", "overwritten"])
 def test_a_damaged_file_is_a_data_error(tmp_path, name, how):
-    write_archive(numbered(3), tmp_path / "a", name="mine")
+    write_archive(make_motions(3), tmp_path / "a", name="mine")
     path = tmp_path / "a" / name
     data = path.read_bytes()
     if how == "gone":
@@ -209,13 +213,13 @@ def test_a_damaged_file_is_a_data_error(tmp_path, name, how):
 @pytest.mark.parametrize("field", ROW.names)
 @pytest.mark.parametrize("value", [-(2**31), -2, 10**6])
 def test_a_damaged_index_is_a_data_error_and_never_another_clip(tmp_path, field, value):
-    write_archive(numbered(3), tmp_path / "a", name="mine")
+    write_archive(make_motions(3), tmp_path / "a", name="mine")
     path = tmp_path / "a" / "index.npy"
     rows = np.frombuffer(path.read_bytes()[512:], ROW).copy()
     rows[1][field] = abs(value) if field == "checksum" else value
     path.write_bytes(format_header(ROW, 3) + rows.tobytes())
     archive = open_archive(tmp_path / "a")
-    same(archive[0], numbered(1)[0])
+    same(archive[0], make_motions(1)[0])
     if field == "checksum":
         assert archive.find_damaged() == ["clip 1 (1)"]
     elif field in ("setup", "take"):
@@ -230,7 +234,7 @@ def test_a_damaged_index_is_a_data_error_and_never_another_clip(tmp_path, field,
 
 
 def test_flipped_bits_are_found(tmp_path):
-    write_archive(numbered(4), tmp_path / "a", name="mine")
+    write_archive(make_motions(4), tmp_path / "a", name="mine")
     with (tmp_path / "a" / "joints.npy").open("r+b") as file:
         file.seek(128 + 4 * (270 + 100))
         file.write(b"\x55")
@@ -242,35 +246,35 @@ def test_flipped_bits_are_found(tmp_path):
 
 def test_the_old_archive_stays_until_the_new_one_is_there(tmp_path):
     out = tmp_path / "a"
-    write_archive(numbered(2), out, name="old")
+    write_archive(make_motions(2), out, name="old")
     held = open_archive(out)
     with ArchiveWriter(out, "new") as writer:
         writer.resume((), keep_dropped=False)
-        for motion in numbered(4):
+        for motion in make_motions(4):
             writer.add("x", make_record(motion))
         writer.sync()
         assert open_archive(out).name == "old"
         writer.commit({"kept": 4})
     assert (open_archive(out).name, len(open_archive(out))) == ("new", 4)
-    same(held[1], numbered(2)[1])  # an open archive goes on showing what it showed
+    same(held[1], make_motions(2)[1])  # an open archive goes on showing what it showed
     assert os.listdir(tmp_path) == ["a"]
 
 
 def test_a_system_without_folder_swap_keeps_a_backup(tmp_path, monkeypatch):
     out = tmp_path / "a"
-    write_archive(numbered(2), out, name="old")
+    write_archive(make_motions(2), out, name="old")
     monkeypatch.setattr(files, "_swap", lambda first, second: False)
-    write_archive(numbered(3), out, name="new")
+    write_archive(make_motions(3), out, name="new")
     assert (open_archive(out).name, os.listdir(tmp_path)) == ("new", ["a"])
     out.rename(files.backup_path(out))  # as if it had been killed between the two steps
     assert is_archive(out)
     assert open_archive(out).name == "new"
-    write_archive(numbered(1), out, name="newest")
+    write_archive(make_motions(1), out, name="newest")
     assert (open_archive(out).name, os.listdir(tmp_path)) == ("newest", ["a"])
 
 
 def test_a_writer_resumes_after_the_last_synced_clip(tmp_path):
-    motions, stamps = numbered(6), [f"stamp {at}" for at in range(6)]
+    motions, stamps = make_motions(6), [f"stamp {at}" for at in range(6)]
     with ArchiveWriter(tmp_path / "a", "mine") as writer:
         assert writer.resume(stamps, keep_dropped=True) == 0
         for at in (0, 1):
@@ -295,7 +299,7 @@ def test_a_journal_counts_only_as_far_as_the_arrays_reach(tmp_path, array, left)
     stamps = ["0", "1", "2", "3"]
     with ArchiveWriter(tmp_path / "a", "mine") as writer:
         writer.resume(stamps, keep_dropped=True)
-        for stamp, motion in zip(stamps, numbered(4), strict=True):
+        for stamp, motion in zip(stamps, make_motions(4), strict=True):
             writer.add(stamp, make_record(motion))
     sizes = {"joints": 4 * 270, "valid": 12, "names": 6}
     os.truncate(tmp_path / ".a.partial" / f"{array}.npy", 128 + left * sizes[array] + 2)
@@ -318,8 +322,8 @@ def test_a_folder_that_is_not_an_archive_is_not_changed(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").write_text("dear")
     with pytest.raises(ConfigError, match="not an archive"):
-        write_archive(numbered(1), tmp_path / "home", name="mine")
+        write_archive(make_motions(1), tmp_path / "home", name="mine")
     assert (tmp_path / "home" / "letter").read_text() == "dear"
     (tmp_path / "empty").mkdir()
-    write_archive(numbered(1), tmp_path / "empty", name="mine")
+    write_archive(make_motions(1), tmp_path / "empty", name="mine")
     assert is_archive(tmp_path / "empty")

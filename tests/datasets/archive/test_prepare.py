@@ -47,13 +47,13 @@ def contents(out):
 
 def test_an_archive_has_the_motions_of_the_data_set(tmp_path):
     dataset = folder_of(tmp_path / "in", 7)
-    told = []
-    report = prepare(dataset, tmp_path / "out", source="in", progress=lambda *at: told.append(at))
+    calls = []
+    report = prepare(dataset, tmp_path / "out", source="in", progress=lambda *at: calls.append(at))
     archive = open_archive(tmp_path / "out")
     assert archive.report == report
     assert (report["kept"], report["found"], report["published"], report["complete"]) == (7, 7, None, None)
     assert report["frames"] == sum(len(motion) for motion in dataset.motions)
-    assert told[-1] == (7, 7)
+    assert calls[-1] == (7, 7)
     for one, other in zip(archive, dataset.motions, strict=True):
         assert one.joints.numpy().tobytes() == other.joints.numpy().tobytes()
         assert (one.name, one.label) == (other.name, other.label)

@@ -101,8 +101,8 @@ OURS = {
 
 
 @pytest.fixture
-def bvh(written):
-    return partial(written, name="clip.bvh")
+def bvh(write_file):
+    return partial(write_file, name="clip.bvh")
 
 
 def width(tree=TREE):

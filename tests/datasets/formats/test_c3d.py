@@ -72,10 +72,10 @@ def test_a_c3d_file_that_crashes_its_parser_is_a_data_error(c3d):
 
 
 @pytest.mark.errors
-def test_other_files_are_rejected_without_the_c3d_parser(written):
+def test_other_files_are_rejected_without_the_c3d_parser(write_file):
     if importlib.util.find_spec("ezc3d") is None:
         with pytest.raises(ConfigError, match=r"jeanie\[c3d\]"):
-            read_c3d(written(b"\x02\x50", "a.c3d"))
+            read_c3d(write_file(b"\x02\x50", "a.c3d"))
     else:
         with pytest.raises(DataError, match="not a C3D file"):
-            read_c3d(written(b"\x02\x51" + bytes(2000), "a.c3d"))
+            read_c3d(write_file(b"\x02\x51" + bytes(2000), "a.c3d"))

@@ -8,10 +8,10 @@ from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS
 
 
-def test_csv_of_one_person(written):
+def test_csv_of_one_person(write_file):
     text = "time,head_x,head_y,head_z,note,left_hand_x,left_hand_y,left_hand_z\n"
     text += '0.0,1,2,3,hello,4,5,6\n0.04,1.5,2,3,"a, b",,,\n0.08,2,2,3,,4,5,6.5\n'
-    motion = read_csv(written(text, "a.csv"))
+    motion = read_csv(write_file(text, "a.csv"))
     assert motion.layout.joints == ("head", "left_hand")
     assert motion.rate == 25.0
     assert motion.valid[:, 0].tolist() == [[True, True], [True, False], [True, True]]
@@ -19,29 +19,29 @@ def test_csv_of_one_person(written):
     torch.testing.assert_close(motion.joints[2, 0, 1], torch.tensor([4.0, 5.0, 6.5]))
 
 
-def test_csv_of_several_persons_with_missing_frames(written):
+def test_csv_of_several_persons_with_missing_frames(write_file):
     text = "frame;person;Head.X;Head.Y;Head.Z\n5;7;1,5;1;1\n5;3;2;2;2\n8;7;3;3;3\n"
-    motion = read_csv(written(text, "a.csv"), unit="cm")
+    motion = read_csv(write_file(text, "a.csv"), unit="cm")
     assert motion.joints.shape == (4, 2, 1, 3)
     assert motion.valid[..., 0].tolist() == [[True, True], [False, False], [False, False], [False, True]]
     torch.testing.assert_close(motion.joints[0, :, 0, 0], torch.tensor([0.02, 0.015]))
 
 
-def test_csv_rows_of_a_person_are_its_frames(written):
+def test_csv_rows_of_a_person_are_its_frames(write_file):
     text = "person\thead_x\thead_y\thead_z\n" + "".join(
         f"{p}\t{f}\t{p}\t1\n" for f in range(3) for p in (1, 2)
     )
-    motion = read_csv(written(text, "a.csv"))
+    motion = read_csv(write_file(text, "a.csv"))
     assert motion.joints.shape == (3, 2, 1, 3)
     assert motion.joints[:, 1, 0, :2].tolist() == [[0, 2], [1, 2], [2, 2]]
 
 
-def test_csv_with_the_joints_of_a_known_layout_gives_that_layout(written):
+def test_csv_with_the_joints_of_a_known_layout_gives_that_layout(write_file):
     layout = LAYOUTS["core15"]
     names = sorted(layout.joints)
     header = ",".join(f"{name}_{axis}" for name in names for axis in "xyz")
     row = ",".join(str(layout.index(name) + 1) for name in names for _ in "xyz")
-    motion = read_csv(written(f"{header}\n{row}\n", "a.csv"))
+    motion = read_csv(write_file(f"{header}\n{row}\n", "a.csv"))
     assert motion.layout is layout
     assert motion.joints[0, 0, :, 0].tolist() == list(range(1, 16))
 
@@ -62,7 +62,7 @@ def test_csv_with_the_joints_of_a_known_layout_gives_that_layout(written):
         ("h_x,h_y,h_z\n,,\n0,0,0\n", "no valid joint"),
     ],
 )
-def test_a_broken_csv_file_names_its_cause(written, text, cause):
+def test_a_broken_csv_file_names_its_cause(write_file, text, cause):
     with pytest.raises(DataError, match=r"a.csv") as caught:
-        read_csv(written(text, "a.csv"))
+        read_csv(write_file(text, "a.csv"))
     assert cause in str(caught.value)

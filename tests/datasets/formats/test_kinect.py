@@ -252,7 +252,7 @@ def test_numbers_too_large_for_a_position_are_missing(tmp_path, number):
     assert read_msr_screen(write(tmp_path, "a.txt", screen)).valid.sum() == 19
 
 
-# --- what is wrong is said
+# --- error messages
 
 BODY = [[[1.0, 2.0, 3.0]] * 20]
 WRONG = {

@@ -261,10 +261,10 @@ def test_several_poses_keep_their_order(tmp_path):
     assert not motion.valid[1, 1].any()
 
 
-# --- what is wrong is said
+# --- error messages
 
 
-def changed(value, **changes):
+def change(value, **changes):
     return {**value, **changes}
 
 
@@ -283,10 +283,10 @@ WRONG = {
     "a negative frame number": (read_kinetics, kinetics([person()], first=-1), "a whole number from 0"),
     "35 numbers": (
         read_kinetics,
-        kinetics([changed(person(), pose=[0.5] * 35)]),
+        kinetics([change(person(), pose=[0.5] * 35)]),
         "pose of the persons must be any x 36",
     ),
-    "text": (read_kinetics, kinetics([changed(person(), pose=["a"] * 36)]), "pose of the persons must be"),
+    "text": (read_kinetics, kinetics([change(person(), pose=["a"] * 36)]), "pose of the persons must be"),
     "no score": (read_kinetics, kinetics([{"pose": [0.5] * 36}]), "score of the persons must be"),
     "nobody": (read_kinetics, kinetics([], []), "no valid joint"),
     "people missing": (read_openpose, {"version": 1.3}, "people must be a list"),

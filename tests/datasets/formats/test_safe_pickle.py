@@ -22,8 +22,8 @@ RANDOM = np.random.default_rng(5)
 
 
 @pytest.fixture
-def pickled(written):
-    return partial(written, name="a.pkl")
+def write_pickle(write_file):
+    return partial(write_file, name="a.pkl")
 
 
 def plain(value):
@@ -64,23 +64,23 @@ VALUES = {
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_plain_pickles_of_every_protocol_are_read(pickled, value, protocol):
-    path = pickled(pickle.dumps(value, protocol))
+def test_plain_pickles_of_every_protocol_are_read(write_pickle, value, protocol):
+    path = write_pickle(pickle.dumps(value, protocol))
     assert same(plain(load_pickle(path)), value)
 
 
-def test_numpy_scalars_become_numbers(pickled):
-    path = pickled(pickle.dumps([np.int64(7), np.float32(0.5), np.bool_(True)]))
+def test_numpy_scalars_become_numbers(write_pickle):
+    path = write_pickle(pickle.dumps([np.int64(7), np.float32(0.5), np.bool_(True)]))
     assert load_pickle(path) == [7, 0.5, True]
 
 
-def test_pickles_of_python_2_and_of_both_numpy_generations_are_read(pickled):
+def test_pickles_of_python_2_and_of_both_numpy_generations_are_read(write_pickle):
     old = (
         b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I2\ntcnumpy\ndtype\n(S'f4'\nI0\nI1\n"
         b"tR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntbI00\nU\x08\x00\x00\x80?\x00\x00\x00@tb."
     )
     for data in (old, old.replace(b"numpy.core", b"numpy._core")):
-        assert plain(load_pickle(pickled(data))).tolist() == [1.0, 2.0]
+        assert plain(load_pickle(write_pickle(data))).tolist() == [1.0, 2.0]
 
 
 class Evil:
@@ -92,9 +92,9 @@ class Evil:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_calls_in_a_pickle_are_not_executed(tmp_path, pickled, protocol):
+def test_calls_in_a_pickle_are_not_executed(tmp_path, write_pickle, protocol):
     marker = tmp_path / "was here"
-    path = pickled(pickle.dumps({"annotations": [Evil(marker)]}, protocol))
+    path = write_pickle(pickle.dumps({"annotations": [Evil(marker)]}, protocol))
     with pytest.raises(DataError, match=r"a\.pkl.*it wants to load posix\.mkdir"):
         load_pickle(path)
     assert not marker.exists()
@@ -141,19 +141,19 @@ HOSTILE = {
 
 @pytest.mark.errors
 @pytest.mark.parametrize(("data", "message"), HOSTILE.values(), ids=HOSTILE)
-def test_hostile_and_damaged_pickles_are_data_errors(pickled, data, message):
-    path = pickled(data)
+def test_hostile_and_damaged_pickles_are_data_errors(write_pickle, data, message):
+    path = write_pickle(data)
     with pytest.raises(DataError, match=rf"a\.pkl: not a pickle of recordings, or damaged.*({message})"):
         load_pickle(path)
 
 
-def test_a_memo_index_of_four_thousand_million_allocates_nothing(pickled):
-    path = pickled(b"\x80\x02]r" + struct.pack("<I", 2**32 - 1) + b".")
+def test_a_memo_index_of_four_thousand_million_allocates_nothing(write_pickle):
+    path = write_pickle(b"\x80\x02]r" + struct.pack("<I", 2**32 - 1) + b".")
     assert load_pickle(path) == []
 
 
 @pytest.mark.errors
-def test_error_messages_do_not_print_values_that_grow(pickled):
+def test_error_messages_do_not_print_values_that_grow(write_pickle):
     """Lists that hold the list before twice: small in memory, 2^60 characters when printed."""
     bomb = b"\x80\x02]" + b"q\x00](h\x00h\x00e" * 60
     started = time.monotonic()
@@ -162,15 +162,15 @@ def test_error_messages_do_not_print_values_that_grow(pickled):
         b"\x80\x02}U\x0bannotations](}U\tframe_dir" + bomb[2:] + b"s}U\x08keypoint" + bomb[2:] + b"ses.",
     ):
         with pytest.raises(DataError):
-            open_pyskl(pickled(data))[0]
+            open_pyskl(write_pickle(data))[0]
     assert time.monotonic() - started < 5
 
 
-def test_every_cut_of_a_pickle_is_an_error(pickled):
+def test_every_cut_of_a_pickle_is_an_error(write_pickle):
     data = pickle.dumps({"annotations": [{"keypoint": np.ones((1, 2, 17, 2))}]})
     for size in range(len(data)):
         with pytest.raises(DataError):
-            load_pickle(pickled(data[:size]))
+            load_pickle(write_pickle(data[:size]))
 
 
 class Trusted(pickle.Unpickler):

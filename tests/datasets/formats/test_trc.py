@@ -19,8 +19,8 @@ TRC = (
 )
 
 
-def test_trc_markers_are_read_in_metres(written):
-    motion = read_trc(written(TRC, "walk.trc"))
+def test_trc_markers_are_read_in_metres(write_file):
+    motion = read_trc(write_file(TRC, "walk.trc"))
     assert motion.layout.joints == ("head", "right_elbow")
     assert motion.rate == 100.0
     assert motion.valid[:, 0].tolist() == [[True, True], [True, False], [True, True]]
@@ -29,8 +29,8 @@ def test_trc_markers_are_read_in_metres(written):
     torch.testing.assert_close(motion.joints[:, 0], torch.tensor(expected))
 
 
-def test_trc_with_z_up_is_rotated_to_y_up(written):
-    motion = read_trc(written(TRC, "walk.trc"), up="z", unit="m")
+def test_trc_with_z_up_is_rotated_to_y_up(write_file):
+    motion = read_trc(write_file(TRC, "walk.trc"), up="z", unit="m")
     torch.testing.assert_close(motion.joints[0, 0, 0], torch.tensor([1.0, 30.0, -1700.0]))
 
 
@@ -46,7 +46,7 @@ def test_trc_with_z_up_is_rotated_to_y_up(written):
         (("3\t0.02\t3\t1702", "3\t0.02\t3"), "line 9: expected 8 numbers, got 7"),
     ],
 )
-def test_a_broken_trc_file_names_its_cause(written, change, cause):
+def test_a_broken_trc_file_names_its_cause(write_file, change, cause):
     with pytest.raises(DataError, match=r"walk.trc") as caught:
-        read_trc(written(TRC.replace(*change), "walk.trc"))
+        read_trc(write_file(TRC.replace(*change), "walk.trc"))
     assert cause in str(caught.value)

@@ -64,8 +64,10 @@ def test_a_clip_does_not_depend_on_order_or_process():
         "import hashlib; from jeanie.datasets.synthetic import open_synthetic; m = open_synthetic(3)[2048];"
         "print(hashlib.sha256(m.joints.numpy().tobytes() + m.valid.numpy().tobytes()).hexdigest())"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert shown.stdout.strip() == first[2]
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert result.stdout.strip() == first[2]
 
 
 def test_takes_of_a_subject_differ():

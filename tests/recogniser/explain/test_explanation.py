@@ -51,8 +51,8 @@ def test_a_movement_of_the_other_hand_is_told_and_compared_in_a_mirror(model, wa
     found = explain(model, other, wave, label="wave")
     assert found.reflected
     assert found.json()["reflected"] is True
-    said = "same movement as wave, left and right exchanged, seen from 30 degrees to the person's left, 1.4x slower"
-    assert found.text == f"{said}; left elbow lower"
+    sentence = "same movement as wave, left and right exchanged, seen from 30 degrees to the person's left, 1.4x slower"
+    assert found.text == f"{sentence}; left elbow lower"
     assert found.turn == pytest.approx(30, abs=0.5)
     assert "shown as a mirror image" in found.write_html(tmp_path / "why.html").read_text()
     as_is = explain(model, wave, wave)
@@ -110,12 +110,12 @@ def test_views_on_both_sides_are_taken_off_each_other(wave):
 
 
 @pytest.mark.parametrize(
-    ("factor", "said"), [(2.0, "2x slower"), (0.5, "2x faster"), (1.02, "at the same speed")]
+    ("factor", "message"), [(2.0, "2x slower"), (0.5, "2x faster"), (1.02, "at the same speed")]
 )
-def test_the_tempo_is_that_of_the_durations(model, wave, factor, said):
+def test_the_tempo_is_that_of_the_durations(model, wave, factor, message):
     found = explain(model, slow_down(wave, factor), wave)
     assert found.tempo == pytest.approx(factor, rel=0.02)
-    assert said in found.text
+    assert message in found.text
     assert [part.tempo for part in found.parts] == pytest.approx([factor] * 3, rel=0.15)
 
 
@@ -266,12 +266,12 @@ def test_flat_key_points_have_no_turn(model):
 
 def test_everything_can_be_told_in_json(model, wave):
     found = explain(model, slow_down(wave, 1.4).replace(name="mine"), wave, label="wave")
-    told = json.loads(json.dumps(found.json()))
-    assert told["text"] == found.text
-    assert told["query"]["name"] == "mine"
-    assert told["query"]["frames"] == len(slow_down(wave, 1.4))
-    assert len(told["steps"]) == len(found.steps)
-    assert told["joints"][0].keys() >= {"joint", "centimetres", "percent", "up", "words"}
+    facts = json.loads(json.dumps(found.json()))
+    assert facts["text"] == found.text
+    assert facts["query"]["name"] == "mine"
+    assert facts["query"]["frames"] == len(slow_down(wave, 1.4))
+    assert len(facts["steps"]) == len(found.steps)
+    assert facts["joints"][0].keys() >= {"joint", "centimetres", "percent", "up", "words"}
 
 
 def test_recordings_of_one_frame_are_explained(model, wave):

@@ -23,7 +23,7 @@ def model():
     return FewShotModel.load()
 
 
-def written(found, path):
+def write_page(found, path):
     return found.write_html(path).read_text(encoding="utf-8")
 
 
@@ -40,7 +40,7 @@ def pair(model):
 
 
 def test_the_page_tells_what_the_explanation_tells(pair, tmp_path):
-    text = written(pair, tmp_path / "deep" / "page.html")
+    text = write_page(pair, tmp_path / "deep" / "page.html")
     assert "<h1>Same movement as wave, 1.4x slower.</h1>" in text
     assert "<title>query 1 and teacher</title>" in text
     assert text.count('class="joint"') == len(pair.joints)
@@ -48,7 +48,7 @@ def test_the_page_tells_what_the_explanation_tells(pair, tmp_path):
 
 
 def test_nothing_is_fetched_from_anywhere(pair, tmp_path):
-    text = written(pair, tmp_path / "page.html")
+    text = write_page(pair, tmp_path / "page.html")
     assert "http" not in text.replace("http-equiv", "")
     assert not re.search(r'(src|href)="(?!data:)', text)
     assert "default-src 'none'" in text
@@ -61,7 +61,7 @@ def test_nothing_is_fetched_from_anywhere(pair, tmp_path):
 def test_names_are_text_and_never_markup(model, tmp_path):
     wave = open_clip("wave")
     found = explain(model, wave.replace(name=EVIL), wave.replace(name=EVIL), label=EVIL)
-    text = written(found, tmp_path / "page.html")
+    text = write_page(found, tmp_path / "page.html")
     assert EVIL not in text
     assert "<img" not in text
     assert text.count("</script>") == 2
@@ -69,14 +69,14 @@ def test_names_are_text_and_never_markup(model, tmp_path):
 
 
 def test_both_begin_and_end_together_and_never_go_back(pair, tmp_path):
-    path = data_of(written(pair, tmp_path / "page.html"))["scene"]["path"]
+    path = data_of(write_page(pair, tmp_path / "page.html"))["scene"]["path"]
     assert path[0] == [0, 0]
     assert path[-1] == [pair.query.frames - 1, pair.support.frames - 1]
     assert all(a <= c and b <= d for (a, b), (c, d) in itertools.pairwise(path))
 
 
 def test_poses_are_those_of_the_bodies(pair, tmp_path):
-    side = data_of(written(pair, tmp_path / "page.html"))["scene"]["query"]
+    side = data_of(write_page(pair, tmp_path / "page.html"))["scene"]["query"]
     bodies = pair.bodies[0]
     assert side["frames"][0] == 0
     assert side["frames"][-1] == pair.query.frames - 1
@@ -87,7 +87,7 @@ def test_poses_are_those_of_the_bodies(pair, tmp_path):
 
 def test_long_recordings_make_no_long_page(model, tmp_path):
     long = slow_down(open_clip("wave"), 40)
-    text = written(explain(model, long, open_clip("wave")), tmp_path / "page.html")
+    text = write_page(explain(model, long, open_clip("wave")), tmp_path / "page.html")
     assert len(data_of(text)["scene"]["query"]["frames"]) == 300
     assert len(text) < 400_000
 
@@ -106,8 +106,8 @@ def test_a_browser_shows_it_without_an_error(model, tmp_path, persons):
         f"--user-data-dir={tmp_path / 'profile'}",
     ]
     page = (tmp_path / "page.html").as_uri() + "#still"
-    shown = subprocess.run([*command, "--dump-dom", page], capture_output=True, text=True, timeout=120)
-    assert re.search(r'<html[^>]* data-ready="1"', shown.stdout), shown.stderr[-2000:]
-    assert re.search(r'<html[^>]* data-errors="0"', shown.stdout)
-    assert "<img" not in shown.stdout
-    assert re.search(r'data-part="query-time">\d+\.\d\d s<', shown.stdout)
+    result = subprocess.run([*command, "--dump-dom", page], capture_output=True, text=True, timeout=120)
+    assert re.search(r'<html[^>]* data-ready="1"', result.stdout), result.stderr[-2000:]
+    assert re.search(r'<html[^>]* data-errors="0"', result.stdout)
+    assert "<img" not in result.stdout
+    assert re.search(r'data-part="query-time">\d+\.\d\d s<', result.stdout)

@@ -10,7 +10,7 @@ from jeanie.recogniser.library.library import Library
 from jeanie.skeleton import LAYOUTS, Motion
 
 
-def made(seed=0, frames=6, persons=1, layout=LAYOUTS["core15"], missing=0.0, **tags):
+def make_motion(seed=0, frames=6, persons=1, layout=LAYOUTS["core15"], missing=0.0, **tags):
     """Return a motion with fragile numbers: tiny, huge, minus zero, a valid joint at the origin."""
     random = np.random.default_rng(seed)
     joints = random.normal(size=(frames, persons, len(layout), 3)).astype(np.float32)
@@ -21,9 +21,9 @@ def made(seed=0, frames=6, persons=1, layout=LAYOUTS["core15"], missing=0.0, **t
     return Motion(joints, layout, valid=valid, **tags)
 
 
-def numbered(number, shared=False):
+def make_example(number, shared=False):
     """Return the label and the motion of a number."""
-    return f"action {number % 7}", made(
+    return f"action {number % 7}", make_motion(
         number, name=f"{number}", take=number, label="shared" if shared else None
     )
 
@@ -42,7 +42,7 @@ def enrol_until_killed(place, numbers, acknowledged):
     """Enrol motions one by one, and acknowledge each."""
     with Library(place) as library:
         for number in numbers:
-            library.add(*numbered(number))
+            library.add(*make_example(number))
             acknowledged.send_bytes(number.to_bytes(4, "little"))
 
 
@@ -50,8 +50,8 @@ def enrol_with_others(place, own, shared, start, results):
     """Open the library at the same moment as other processes, enrol own and shared motions, send what was new."""
     start.wait(120)
     with Library(place) as library:
-        added = [library.add_many([numbered(number)]) for number in own]
-        common = [library.add_many([numbered(number, shared=True)]) for number in shared]
+        added = [library.add_many([make_example(number)]) for number in own]
+        common = [library.add_many([make_example(number, shared=True)]) for number in shared]
         results.send(
             ([one.ids[0] for one in added], [one.new[0] for one in added], [one.new[0] for one in common])
         )

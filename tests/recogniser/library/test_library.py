@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from library_cases import assert_same, made, numbered, open_as_other_user
+from library_cases import assert_same, make_example, make_motion, open_as_other_user
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library import codec, database, schema
@@ -53,15 +53,15 @@ def file(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def stored_library(tmp_path_factory):
     with Library(tmp_path_factory.mktemp("kept") / "library.db") as library:
         yield library
 
 
 @settings(max_examples=25)
 @given(st.data())
-def test_a_motion_comes_back_to_the_bit(kept, data):
-    motion = made(
+def test_a_motion_comes_back_to_the_bit(stored_library, data):
+    motion = make_motion(
         data.draw(st.integers(0, 99)),
         frames=data.draw(st.integers(1, 9)),
         persons=data.draw(st.integers(1, 3)),
@@ -75,12 +75,14 @@ def test_a_motion_comes_back_to_the_bit(kept, data):
         setup=data.draw(NUMBER),
         take=data.draw(NUMBER),
     )
-    assert_same(kept.example(kept.add("wave", motion)).motion, motion)
+    assert_same(stored_library.example(stored_library.add("wave", motion)).motion, motion)
 
 
 def test_both_databases_keep_every_bit_and_every_tag(library):
-    plain = made(1)
-    full = made(2, 4, 2, ODD, 0.3, label=7, subject="s\x00ü", view=-1, rate=0.1, name="", setup=0, take=2**80)
+    plain = make_motion(1)
+    full = make_motion(
+        2, 4, 2, ODD, 0.3, label=7, subject="s\x00ü", view=-1, rate=0.1, name="", setup=0, take=2**80
+    )
     first, second = library.add("plain", plain), library.add("full", full)
     assert_same(library.example(first).motion, plain)
     assert_same(library.example(second).motion, full)
@@ -89,21 +91,21 @@ def test_both_databases_keep_every_bit_and_every_tag(library):
 
 @pytest.mark.errors  # the hook would refuse them
 def test_numpy_s_whole_numbers_and_texts_come_back_as_python_s(library):
-    motion = made(label=np.int64(3), subject=np.str_("ann"))
+    motion = make_motion(label=np.int64(3), subject=np.str_("ann"))
     found = library.example(library.add("wave", motion)).motion
     assert (type(found.label), found.label, type(found.subject), found.subject) == (int, 3, str, "ann")
 
 
 def test_labels_are_trimmed_and_composed(library):
-    library.add("  caf\u0065\u0301 ", made(1))
-    library.add("café", made(2))
+    library.add("  caf\u0065\u0301 ", make_motion(1))
+    library.add("café", make_motion(2))
     assert library.actions() == {"café": 2}
     assert len(list(library.examples("cafe\u0301 "))) == 2
 
 
 def test_an_action_keeps_the_same_recording_once(library):
-    first = library.add_many([("wave", made(1)), ("wave", made(2)), ("clap", made(1))])
-    again = library.add_many([("wave", made(2)), ("wave", made(3)), ("wave", made(3))])
+    first = library.add_many([("wave", make_motion(1)), ("wave", make_motion(2)), ("clap", make_motion(1))])
+    again = library.add_many([("wave", make_motion(2)), ("wave", make_motion(3)), ("wave", make_motion(3))])
     assert first.new == (True, True, True)
     assert again.new == (False, True, False)
     assert again.ids[0] == first.ids[1]
@@ -112,7 +114,7 @@ def test_an_action_keeps_the_same_recording_once(library):
 
 
 def test_a_difference_anywhere_makes_another_example(library):
-    motion = made(frames=2)
+    motion = make_motion(frames=2)
     joints, valid = motion.joints.clone(), motion.valid.clone()
     joints[0, 0, 0, 1], valid[1, 0, 4] = 0.0, False  # -0.0 becomes 0.0: another bit, an equal number
     changes = [{"joints": joints}, {"valid": valid}, {"rate": 30}, {"take": 1}, {"name": "a"}, {"label": 1}]
@@ -126,12 +128,14 @@ def test_a_difference_anywhere_makes_another_example(library):
 def test_add_many_adds_all_motions_or_none(library):
     before = library.revision
     with pytest.raises(DataError):
-        library.add_many([("wave", made(1)), ("wave", made(2, name="x" * 2**20))])
+        library.add_many([("wave", make_motion(1)), ("wave", make_motion(2, name="x" * 2**20))])
     assert (library.actions(), library.revision) == ({}, before)
 
 
 def test_actions_are_removed_completely_or_one_example_at_a_time(library):
-    ids = library.add_many([(label, made(seed)) for seed, label in enumerate(["a", "a", "b", "b", "b"])]).ids
+    ids = library.add_many(
+        [(label, make_motion(seed)) for seed, label in enumerate(["a", "a", "b", "b", "b"])]
+    ).ids
     assert library.remove("b") == 3
     assert library.index() == {ids[0]: "a", ids[1]: "a"}
     library.remove_example(ids[0])
@@ -141,13 +145,15 @@ def test_actions_are_removed_completely_or_one_example_at_a_time(library):
 
 
 def test_ids_are_never_reused(library):
-    last = library.add("a", made(1))
+    last = library.add("a", make_motion(1))
     library.remove("a")
-    assert library.add("a", made(1)) > last
+    assert library.add("a", make_motion(1)) > last
 
 
 def test_renaming_keeps_the_examples_and_merging_needs_merge(library):
-    a, b, c = library.add_many([("old", made(1)), ("old", made(2)), ("there", made(2))]).ids
+    a, b, c = library.add_many(
+        [("old", make_motion(1)), ("old", make_motion(2)), ("there", make_motion(2))]
+    ).ids
     library.rename("old", " new ")
     assert library.index() == {a: "new", b: "new", c: "there"}
     before = library.revision
@@ -175,12 +181,12 @@ def test_settings_are_kept_as_json(place):
 def test_every_write_changes_the_revision_and_reading_does_not(place):
     with Library(place) as one, Library(place) as two:
         writes = [
-            lambda: one.add("a", made(1)),
-            lambda: two.add("b", made(2)),
+            lambda: one.add("a", make_motion(1)),
+            lambda: two.add("b", make_motion(2)),
             lambda: two.rename("a", "c"),
             lambda: one.set("key", 1),
             lambda: two.remove("b"),
-            lambda: one.remove_example(one.add("d", made(3))),
+            lambda: one.remove_example(one.add("d", make_motion(3))),
         ]
         seen = [one.revision]
         for write in writes:
@@ -195,10 +201,10 @@ def test_every_write_changes_the_revision_and_reading_does_not(place):
 
 def test_a_reader_stays_up_to_date_with_ids_above_the_last(place):
     with Library(place) as writer, Library(place) as reader:
-        writer.add_many([numbered(number) for number in range(5)])
+        writer.add_many([make_example(number) for number in range(5)])
         known = {one.id: one.label for one in reader.examples()}
         writer.remove("action 1")
-        writer.add_many([numbered(number) for number in range(5, 9)])
+        writer.add_many([make_example(number) for number in range(5, 9)])
         new = {one.id: one.label for one in reader.examples(after=max(known))}
         now = reader.index()
         assert len(new) == 4
@@ -206,7 +212,7 @@ def test_a_reader_stays_up_to_date_with_ids_above_the_last(place):
 
 
 def test_examples_of_one_action_come_in_order(library):
-    library.add_many([numbered(number) for number in range(20)])
+    library.add_many([make_example(number) for number in range(20)])
     assert [one.motion.take for one in library.examples("action 3")] == [3, 10, 17]
     assert [one.motion.take for one in library.examples("action 3", after=4)] == [10, 17]
 
@@ -215,7 +221,7 @@ def test_pages_and_batches_lose_nothing(library, monkeypatch):
     monkeypatch.setattr("jeanie.recogniser.library.library._PAGE", 4)
     monkeypatch.setattr("jeanie.recogniser.library.rows._BATCH_BYTES", 3000)  # core15: 180 bytes per frame
     frames = [1, 30, 2, 2, 2, 9, 9, 1, 1, 1, 1, 1]
-    library.add_many([("a", made(seed, count)) for seed, count in enumerate(frames)])
+    library.add_many([("a", make_motion(seed, count)) for seed, count in enumerate(frames)])
     assert [len(one.motion) for one in library.examples()] == frames
 
 
@@ -223,7 +229,7 @@ def test_streaming_holds_a_few_examples_at_a_time(file, monkeypatch):
     size = 2**17
     monkeypatch.setattr("jeanie.recogniser.library.rows._BATCH_BYTES", 3 * size)
     with Library(file) as library:
-        library.add_many([("long", made(seed, size // (4 * 3 * 15))) for seed in range(40)])
+        library.add_many([("long", make_motion(seed, size // (4 * 3 * 15))) for seed in range(40)])
         tracemalloc.start()
         count = sum(1 for _ in library.examples())
         peak = tracemalloc.get_traced_memory()[1]
@@ -238,8 +244,8 @@ def test_threads_open_and_share_a_library(place):
         with Library(place) as mine:
             shared.append(mine)
             for number in own:
-                shared[0].add(*numbered(number))
-                mine.add(*numbered(number))
+                shared[0].add(*make_example(number))
+                mine.add(*make_example(number))
             finished.wait(120)  # a library stays open until all threads have used it
 
     shared, finished = [], threading.Barrier(4)
@@ -277,7 +283,7 @@ def test_a_commit_is_synced_to_the_disk(file):
 
 def test_a_file_may_be_given_as_text_or_url(file):
     with Library(file) as library:
-        library.add("wave", made())
+        library.add("wave", make_motion())
     for place in (str(file), f"sqlite:///{file}"):
         with Library(place) as library:
             assert library.actions() == {"wave": 1}
@@ -286,7 +292,7 @@ def test_a_file_may_be_given_as_text_or_url(file):
 
 def test_readers_do_not_wait_for_a_writer(file):
     with Library(file) as library:
-        library.add("wave", made())
+        library.add("wave", make_motion())
         with sqlite3.connect(file, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
             other.execute("DELETE FROM examples")
@@ -301,7 +307,7 @@ def test_a_writer_that_waits_too_long_raises_an_error(place, monkeypatch):
     monkeypatch.setattr(database, "WAIT_SECONDS", 0.2)
     held = pytest.raises(DataError, match=r"lock.*; another program holds the lock")
     with Library(place) as library, Library(place) as other, other._writing(), held:
-        library.add("wave", made())
+        library.add("wave", make_motion())
 
 
 def damage(file, number, **columns):
@@ -314,8 +320,8 @@ def damage(file, number, **columns):
 @pytest.mark.errors
 def test_an_error_names_the_damaged_example_and_the_others_stay_readable(file):
     with Library(file) as library:
-        ids = library.add_many([numbered(number) for number in range(9)]).ids
-        record = codec.encode(numbered(0)[1])
+        ids = library.add_many([make_example(number) for number in range(9)]).ids
+        record = codec.encode(make_example(0)[1])
         flipped = bytes([record.joints[0] ^ 1]) + record.joints[1:]
         damage(file, ids[1], joints=flipped)
         damage(file, ids[2], joints=record.joints[:-4])
@@ -332,7 +338,7 @@ def test_an_error_names_the_damaged_example_and_the_others_stay_readable(file):
         with pytest.raises(DataError, match=f"example {ids[3]} "):
             library.example(ids[3])
         assert [one.id for one in library.examples(after=ids[7])] == [ids[8]]
-        assert_same(library.example(ids[0]).motion, numbered(0)[1])
+        assert_same(library.example(ids[0]).motion, make_example(0)[1])
         assert sum(library.actions().values()) == 9
         for number in ids[1:8]:
             library.remove_example(number)
@@ -415,7 +421,14 @@ def test_without_psycopg_the_error_names_the_extra(monkeypatch):
 def test_errors_for_unknown_labels_list_similar_labels(library):
     with pytest.raises(ConfigError, match="no action 'wave'; it has no actions yet"):
         library.remove("wave")
-    library.add_many([("waving", made(1)), ("clapping", made(2)), ("jump", made(3)), ("run", made(4))])
+    library.add_many(
+        [
+            ("waving", make_motion(1)),
+            ("clapping", make_motion(2)),
+            ("jump", make_motion(3)),
+            ("run", make_motion(4)),
+        ]
+    )
     before = library.revision
     calls = [
         lambda: library.remove("wave"),
@@ -438,8 +451,8 @@ def test_errors_for_unknown_labels_list_similar_labels(library):
 def test_a_wrong_label_is_refused(file, label):
     with Library(file) as library:
         with pytest.raises(ConfigError, match="a label"):
-            library.add(label, made())
-        library.add("x" * 200, made())
+            library.add(label, make_motion())
+        library.add("x" * 200, make_motion())
         assert library.actions() == {"x" * 200: 1}
 
 
@@ -448,11 +461,11 @@ def test_motions_and_settings_that_cannot_be_stored_are_refused(file, monkeypatc
     monkeypatch.setattr(codec, "MAX_JOINT_BYTES", 180 * 5)
     with Library(file) as library:
         with pytest.raises(DataError, match=r"1080 bytes of joints.*motion\[a:b\]"):
-            library.add("a", made(frames=6))
+            library.add("a", make_motion(frames=6))
         with pytest.raises(DataError, match=r"subject is str or int or None, got 1\.5"):
-            library.add("a", made(frames=5, subject=1.5))
+            library.add("a", make_motion(frames=5, subject=1.5))
         with pytest.raises(DataError, match=r"cannot be stored: .* characters of JSON"):
-            library.add("a", made(frames=5, name="x" * 2**20))
+            library.add("a", make_motion(frames=5, name="x" * 2**20))
         with pytest.raises(ConfigError, match="'k': its value needs a JSON form"):
             library.set("k", {1, 2})
         library.close()

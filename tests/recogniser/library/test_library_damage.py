@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 
 import pytest
-from library_cases import made, numbered
+from library_cases import make_example, make_motion
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library.library import Library
@@ -26,7 +26,7 @@ def originals(tmp_path_factory):
     """The bytes of a library file and of its export."""
     folder = tmp_path_factory.mktemp("originals")
     with Library(folder / "library.db") as library:
-        library.add_many([numbered(number) for number in range(4)])
+        library.add_many([make_example(number) for number in range(4)])
         library.set("model", "abc")
         library.export(folder / "library.zip")
     return (folder / "library.db").read_bytes(), (folder / "library.zip").read_bytes()
@@ -55,7 +55,7 @@ def use(path):
             lambda: list(library.examples()),
             lambda: library.find_damaged(),
             lambda: library.export(path.with_name("again.zip")),
-            lambda: library.add("new", made(77)),
+            lambda: library.add("new", make_motion(77)),
             lambda: library.rename("action 1", "other"),
             lambda: library.remove("action 2"),
             lambda: library.set("key", 1),

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from library_cases import assert_same, made, numbered
+from library_cases import assert_same, make_example, make_motion
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library.library import ImportResult, Library
@@ -30,7 +30,13 @@ def export(tmp_path_factory):
     """An export of three examples and a setting."""
     folder = tmp_path_factory.mktemp("export")
     with Library(folder / "library.db") as library:
-        library.add_many([("wave", made(1)), ("clap", made(2, missing=0.4, name="two")), ("clap", made(3))])
+        library.add_many(
+            [
+                ("wave", make_motion(1)),
+                ("clap", make_motion(2, missing=0.4, name="two")),
+                ("clap", make_motion(3)),
+            ]
+        )
         library.set("model", "abc")
         library.export(folder / "library.zip")
     return folder / "library.zip"
@@ -56,8 +62,8 @@ def changed_json(name, **changes):
 
 
 def test_an_export_holds_everything_and_is_imported_once(library, fresh, tmp_path):
-    library.add_many([numbered(number) for number in range(9)])
-    library.add("ünder", made(5, persons=2, missing=0.4, rate=29.97, subject=4))
+    library.add_many([make_example(number) for number in range(9)])
+    library.add("ünder", make_motion(5, persons=2, missing=0.4, rate=29.97, subject=4))
     library.set("model", {"fingerprint": "ab"})
     assert library.export(tmp_path / "one.zip") == 10
     assert fresh.import_from(tmp_path / "one.zip") == ImportResult(new=10, already=0)
@@ -71,7 +77,7 @@ def test_an_export_holds_everything_and_is_imported_once(library, fresh, tmp_pat
 
 
 def test_an_import_adds_to_the_library_and_keeps_its_settings(library, export):
-    library.add("clap", made(3))
+    library.add("clap", make_motion(3))
     library.set("model", "ours")
     export = rewrite(export, changed_json("library.json", settings={"model": 1, " model ": 2, "other": 3}))
     assert library.import_from(export) == ImportResult(new=2, already=1)
@@ -80,9 +86,9 @@ def test_an_import_adds_to_the_library_and_keeps_its_settings(library, export):
 
 
 def test_equal_libraries_export_equal_bytes(library, fresh, tmp_path):
-    pairs = [numbered(number) for number in range(12)]
+    pairs = [make_example(number) for number in range(12)]
     library.add_many(pairs)
-    fresh.add("gone", made())
+    fresh.add("gone", make_motion())
     for pair in reversed(pairs):
         fresh.add(*pair)
     fresh.remove("gone")
@@ -98,7 +104,9 @@ def test_numpy_reads_an_export_without_jeanie(export):
         joints = np.load(io.BytesIO(archive.read("1.joints.npy")), allow_pickle=False)
         bits = np.load(io.BytesIO(archive.read("1.valid.npy")), allow_pickle=False)
     motion = (
-        made(2, missing=0.4, name="two") if about["label"] == "clap" and "two" in about["tags"] else made(3)
+        make_motion(2, missing=0.4, name="two")
+        if about["label"] == "clap" and "two" in about["tags"]
+        else make_motion(3)
     )
     assert joints.tobytes() == motion.joints.numpy().tobytes()
     assert np.array_equal(np.unpackbits(bits, count=motion.valid.numel()), motion.valid.numpy().ravel())
@@ -107,10 +115,10 @@ def test_numpy_reads_an_export_without_jeanie(export):
 def test_a_failed_export_leaves_the_old_file_and_no_other(fresh, tmp_path, monkeypatch):
     out = tmp_path / "exports" / "library.zip"
     out.parent.mkdir()
-    fresh.add("wave", made())
+    fresh.add("wave", make_motion())
     fresh.export(out)
     before = out.read_bytes()
-    fresh.add("wave", made(2))
+    fresh.add("wave", make_motion(2))
     monkeypatch.setattr(
         "jeanie._internal.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full"))
     )
@@ -125,7 +133,7 @@ def test_a_changed_byte_anywhere_is_refused_or_changes_nothing(fresh, export, tm
     draw = random.Random(7)
     bad = tmp_path / "bad.zip"
     refused = 0
-    expected = [made(2, missing=0.4, name="two"), made(3), made(1)]
+    expected = [make_motion(2, missing=0.4, name="two"), make_motion(3), make_motion(1)]
     before = fresh.revision
     for at in [*draw.sample(range(len(whole)), 120), *range(len(whole) - 120, len(whole))]:
         bad.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << draw.randrange(8))]) + whole[at + 1 :])

@@ -5,7 +5,7 @@ import sqlite3
 import time
 
 import pytest
-from library_cases import assert_same, enrol_until_killed, enrol_with_others, numbered
+from library_cases import assert_same, enrol_until_killed, enrol_with_others, make_example
 
 from jeanie.recogniser.library.library import Library
 
@@ -42,7 +42,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(where, kills, tmp_path, requ
         acknowledged |= set(enrol_and_kill(processes, place, range(first, 10**6), draw))
         with Library(place) as library:
             for one in library.examples(after=max(takes, default=0)):
-                label, motion = numbered(one.motion.take)
+                label, motion = make_example(one.motion.take)
                 assert one.label == label
                 assert_same(one.motion, motion)
                 takes[one.id] = one.motion.take

@@ -64,7 +64,7 @@ def archive(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def cache_folder(tmp_path_factory):
     """A cache for tests that are not about it."""
     return tmp_path_factory.mktemp("kept")
 
@@ -88,16 +88,16 @@ def by_looking_at_every_window(model, example, archive, k, overlap, stride=0.25,
                 for start in starts:
                     end = min(len(motion), start + length)
                     rows.append((float(model.distances([example], [motion[start:end]])), clip, start, end))
-    kept = []
+    selected = []
     for row in sorted(rows):
         shared = [
             max(0, min(row[3], other[3]) - max(row[2], other[2])) / min(row[3] - row[2], other[3] - other[2])
-            for other in kept
+            for other in selected
             if other[1] == row[1]
         ]
-        if len(kept) < k and not any(share > overlap for share in shared):
-            kept.append(row)
-    return kept, len(rows)
+        if len(selected) < k and not any(share > overlap for share in shared):
+            selected.append(row)
+    return selected, len(rows)
 
 
 def rows_of(found):
@@ -105,16 +105,16 @@ def rows_of(found):
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
-def test_the_answer_is_that_of_looking_at_every_window(model, archive, kept, overlap):
+def test_the_answer_is_that_of_looking_at_every_window(model, archive, cache_folder, overlap):
     example = open_clip("clap", 1, noise=1.0)
     expected, count = by_looking_at_every_window(model, example, archive, 6, overlap)
-    found = find(model, example, archive, 6, overlap=overlap, cache=kept, refine=False)
+    found = find(model, example, archive, 6, overlap=overlap, cache=cache_folder, refine=False)
     assert found.windows == count
     assert [row[:3] for row in rows_of(found)] == [(clip, start, end) for _, clip, start, end in expected]
     assert [match.distance for match in found] == pytest.approx([row[0] for row in expected], abs=1e-5)
 
 
-def test_leaving_windows_out_changes_nothing(model, archive, kept, monkeypatch):
+def test_leaving_windows_out_changes_nothing(model, archive, cache_folder, monkeypatch):
     """Units of 4 windows and few at a time, so that a small archive has something to leave out."""
     monkeypatch.setattr(search, "_UNIT", 4)
     monkeypatch.setattr(search, "_FIRST", 1)
@@ -122,41 +122,41 @@ def test_leaving_windows_out_changes_nothing(model, archive, kept, monkeypatch):
     for action in ("wave", "squat"):
         example = open_clip(action, 3, noise=1.0)
         for k in (1, 4, 50):
-            some = find(model, example, archive, k, cache=kept, refine=False)
-            whole = find(model, example, archive, k, cache=kept, refine=False, prune=False)
+            some = find(model, example, archive, k, cache=cache_folder, refine=False)
+            whole = find(model, example, archive, k, cache=cache_folder, refine=False, prune=False)
             assert rows_of(some) == rows_of(whole)
             assert whole.compared == whole.windows == some.windows
             left_out += some.windows - some.compared
     assert left_out > 0
 
 
-def test_equal_segments_come_in_the_order_of_the_archive(model, archive, kept):
+def test_equal_segments_come_in_the_order_of_the_archive(model, archive, cache_folder):
     """Clips three and four are the same recording: whatever is found in one is found in the other."""
-    found = find(model, archive[2][20:80], archive, 4, cache=kept, refine=False)
+    found = find(model, archive[2][20:80], archive, 4, cache=cache_folder, refine=False)
     assert [match.clip for match in found[:2]] == [2, 3]
     assert found[0].distance == found[1].distance
     assert (found[0].start, found[0].end) == (found[1].start, found[1].end)
     assert rows_of(found) == rows_of(
-        find(model, archive[2][20:80], archive, 4, cache=kept, refine=False, prune=False)
+        find(model, archive[2][20:80], archive, 4, cache=cache_folder, refine=False, prune=False)
     )
 
 
-def test_an_example_from_the_archive_is_found_where_it_was(model, archive, kept):
+def test_an_example_from_the_archive_is_found_where_it_was(model, archive, cache_folder):
     """The ends are looked for again around the best window, which lies on a grid."""
     example = archive[1][40:100]
-    best = find(model, example, archive, 3, cache=kept)[0]
+    best = find(model, example, archive, 3, cache=cache_folder)[0]
     assert best.name == "two"
     common = min(best.end, 100) - max(best.start, 40)
     assert common / (max(best.end, 100) - min(best.start, 40)) > 0.85
     assert best.distance < 0.02
-    coarse = find(model, example, archive, 3, cache=kept, refine=False)
+    coarse = find(model, example, archive, 3, cache=cache_folder, refine=False)
     assert best.distance <= coarse[0].distance
     assert best.seconds == (best.start / 30, best.end / 30)
 
 
-def test_matches_share_no_more_than_they_may(model, archive, kept):
+def test_matches_share_no_more_than_they_may(model, archive, cache_folder):
     for overlap in (0.0, 0.25, 0.6):
-        found = find(model, open_clip("kick_forward", 2), archive, 40, overlap=overlap, cache=kept)
+        found = find(model, open_clip("kick_forward", 2), archive, 40, overlap=overlap, cache=cache_folder)
         for place, one in enumerate(found):
             for other in found[:place]:
                 common = min(one.end, other.end) - max(one.start, other.start)
@@ -168,35 +168,35 @@ def test_matches_share_no_more_than_they_may(model, archive, kept):
 def test_features_are_kept_and_go_on_where_they_were(model, archive, tmp_path, monkeypatch):
     """A search that is stopped after the second clip computes only the rest when it is started again."""
     monkeypatch.setattr(shards, "_CLIPS", 1)
-    real, asked = shards._compute_entry, []
+    real, computed = shards._compute_entry, []
 
     def compute_and_stop(recipe, skip_bad, portion):
-        asked.append((portion.duration_step, portion.clips[0]))
-        if len(asked) == 3:
+        computed.append((portion.duration_step, portion.clips[0]))
+        if len(computed) == 3:
             raise KeyboardInterrupt
         return real(recipe, skip_bad, portion)
 
     def compute_and_record(recipe, skip_bad, portion):
-        asked.append((portion.duration_step, portion.clips[0]))
+        computed.append((portion.duration_step, portion.clips[0]))
         return real(recipe, skip_bad, portion)
 
     example = open_clip("wave", 3)
     monkeypatch.setattr(shards, "_compute_entry", compute_and_stop)
     with pytest.raises(KeyboardInterrupt):
         find(model, example, archive, 2, cache=tmp_path)
-    first = set(asked[:2])
+    first = set(computed[:2])
     monkeypatch.setattr(shards, "_compute_entry", compute_and_record)
-    asked.clear()
-    told = []
-    found = find(model, example, archive, 2, cache=tmp_path, progress=lambda *done: told.append(done))
-    assert not first & set(asked)
+    computed.clear()
+    calls = []
+    found = find(model, example, archive, 2, cache=tmp_path, progress=lambda *done: calls.append(done))
+    assert not first & set(computed)
     total = len(archive) * len(select_duration_steps(len(example) / 30, 1.5))
-    assert len(asked) == total - 2
-    assert told[0] == (3, total)
-    assert told[-1] == (total, total)
-    asked.clear()
+    assert len(computed) == total - 2
+    assert calls[0] == (3, total)
+    assert calls[-1] == (total, total)
+    computed.clear()
     again = find(model, example, archive, 2, cache=tmp_path)
-    assert asked == []
+    assert computed == []
     assert rows_of(again) == rows_of(found) == rows_of(find(model, example, archive, 2))
 
 
@@ -239,10 +239,10 @@ def test_processes_find_what_one_finds(model, archive, tmp_path, monkeypatch):
     )
 
 
-def test_long_recordings_are_held_in_parts(model, archive, kept, tmp_path, monkeypatch):
+def test_long_recordings_are_held_in_parts(model, archive, cache_folder, tmp_path, monkeypatch):
     """Never more than a file's windows are in memory, and the answer does not depend on how many."""
     example = open_clip("clap", 3)
-    expected = rows_of(find(model, example, archive, 4, cache=kept))
+    expected = rows_of(find(model, example, archive, 4, cache=cache_folder))
     monkeypatch.setattr(shards, "_WINDOWS", 8)
     monkeypatch.setattr(windows, "_TOGETHER", 4)
     found = find(model, example, archive, 4, cache=tmp_path)

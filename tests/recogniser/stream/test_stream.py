@@ -196,7 +196,7 @@ def test_motions_tell_their_layout_and_rate(taught):
 
 
 def test_speed_is_that_of_the_body():
-    """Someone is carried at 0.6 metres a second; the body's own size is what speeds are told in."""
+    """Someone is carried at 0.6 metres per second; speeds are relative to the size of the body."""
     pose = open_clip("wave").joints[:1]
     times = torch.arange(90) / 30
     carried = pose + times.reshape(-1, 1, 1, 1) * torch.tensor([0.6, 0.0, 0.0])
@@ -308,15 +308,17 @@ def test_real_clips_one_after_another_are_found(record_property):
             for action in actions:
                 known = [i for i in range(len(clips)) if labels[i] == action and subjects[i] in people[:2]]
                 recogniser.enrol(str(action), [clips[i] for i in known[:3]])
-            shown = [clips[i] for i in range(len(clips)) if labels[i] in actions and subjects[i] == people[2]]
-            chosen.shuffle(shown)
-            shown = shown[:10]
+            queries = [
+                clips[i] for i in range(len(clips)) if labels[i] in actions and subjects[i] == people[2]
+            ]
+            chosen.shuffle(queries)
+            queries = queries[:10]
             for kind, parts, pause in (
-                ("pauses", shown, 1.0),
-                ("none", [cut_to_movement(clip) for clip in shown], 0.0),
+                ("pauses", queries, 1.0),
+                ("none", [cut_to_movement(clip) for clip in queries], 0.0),
             ):
                 joints, truth = join_clips(parts, pause, blend=0.3 if pause else 0.2)
-                events = events_of(recogniser, joints, layout=shown[0].layout, rate=15)
+                events = events_of(recogniser, joints, layout=queries[0].layout, rate=15)
                 named = [event for event in events if event.label is not None]
                 rows[kind].append((*score_events(events, truth)[:2], *score_events(named, truth)))
     means = {kind: np.mean(values, 0).round(2).tolist() for kind, values in rows.items()}

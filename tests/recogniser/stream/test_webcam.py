@@ -39,7 +39,7 @@ def landmarks(seed, hidden=()):
     ]
 
 
-def shown_by(motion):
+def yield_landmarks(motion):
     """A motion as MediaPipe would tell it, picture by picture: hips at the origin, x to the right, y down."""
     core = convert(motion, LAYOUTS["mediapipe33"])
     hips = [LAYOUTS["mediapipe33"].index(f"{side}_hip") for side in ("left", "right")]
@@ -54,10 +54,10 @@ def shown_by(motion):
 
 def test_lines_and_recordings_say_the_same(webcam, tmp_path):
     people = [[landmarks(seed, hidden=(3, 30))] for seed in range(20)]
-    lines = [webcam.line_of(person, at / 25) for at, person in enumerate(people)]
+    lines = [webcam.format_line(person, at / 25) for at, person in enumerate(people)]
     live = torch.cat([one.joints for one in read_frames(lines)])
     (tmp_path / "r.json").write_text(
-        json.dumps({"fps": 25, "frames": [webcam.frame_of(one) for one in people]})
+        json.dumps({"fps": 25, "frames": [webcam.format_frame(one) for one in people]})
     )
     recorded = read_motion(tmp_path / "r.json")
     assert recorded.layout.name == "mediapipe33"
@@ -69,7 +69,7 @@ def test_lines_and_recordings_say_the_same(webcam, tmp_path):
 
 
 def test_hidden_joints_and_nobody_are_missing(webcam):
-    lines = [webcam.line_of([landmarks(0, hidden=(3, 5))], 0.0), webcam.line_of([], 0.04)]
+    lines = [webcam.format_line([landmarks(0, hidden=(3, 5))], 0.0), webcam.format_line([], 0.04)]
     first, second = read_frames(lines, rate=25)
     assert first.joints.isnan().all(-1)[0, 0].nonzero()[:, 0].tolist() == [3, 5]
     assert second.joints.isnan().all()
@@ -81,7 +81,7 @@ def test_a_video_is_read_picture_by_picture_at_its_own_times(webcam, tmp_path):
     for number in range(10):
         writer.write(np.full((48, 64, 3), 20 * number, np.uint8))
     writer.release()
-    times, pictures = zip(*webcam.pictures(path), strict=True)
+    times, pictures = zip(*webcam.read_pictures(path), strict=True)
     assert list(times) == pytest.approx([number / 12.5 for number in range(10)])
     assert [round(float(picture.mean()) / 20) for picture in pictures] == list(range(10))
 
@@ -89,14 +89,14 @@ def test_a_video_is_read_picture_by_picture_at_its_own_times(webcam, tmp_path):
 @pytest.mark.errors
 def test_a_video_that_is_none_ends_with_a_message(webcam, tmp_path):
     with pytest.raises(SystemExit, match=r"nothing\.mp4: cannot be opened"):
-        next(webcam.pictures(tmp_path / "nothing.mp4"))
+        next(webcam.read_pictures(tmp_path / "nothing.mp4"))
 
 
 @pytest.mark.errors
 def test_a_missing_package_and_a_bad_model_end_with_a_message(webcam, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mediapipe", None)
     with pytest.raises(SystemExit, match=r"needs mediapipe: pip install 'jeanie\[camera\]'"):
-        next(webcam.poses(tmp_path / "model.task", tmp_path / "video.avi"))
+        next(webcam.detect_poses(tmp_path / "model.task", tmp_path / "video.avi"))
 
 
 @pytest.mark.errors
@@ -114,17 +114,17 @@ def test_what_was_recorded_is_recognised_live(webcam, tmp_path):
     """Everything behind the landmarks: record, enrol, stream, watch; another person does what was enrolled."""
     for action in ("kick_forward", "bow", "clap"):
         clip = open_clip(action, 0)
-        webcam.record(tmp_path / f"{action}.json", shown_by(clip), 0.0, float("inf"))
+        webcam.record(tmp_path / f"{action}.json", yield_landmarks(clip), 0.0, float("inf"))
         enrolled = ["enrol", action, str(tmp_path / f"{action}.json"), "--library", str(tmp_path / "l.db")]
         done = CliRunner().invoke(app, enrolled)
         assert done.exit_code == 0, done.output
     other = open_clip("kick_forward", 1)
-    told = [webcam.line_of(people, seconds) for seconds, people in shown_by(other)]
-    end = len(told) / other.rate
-    _, standing = list(shown_by(other))[-1]
-    told += [webcam.line_of(standing, end + at / other.rate) for at in range(45)]
+    lines = [webcam.format_line(people, seconds) for seconds, people in yield_landmarks(other)]
+    end = len(lines) / other.rate
+    _, standing = list(yield_landmarks(other))[-1]
+    lines += [webcam.format_line(standing, end + at / other.rate) for at in range(45)]
     watched = ["watch", "-", "--library", str(tmp_path / "l.db"), "--json", "--unknown"]
-    done = CliRunner().invoke(app, watched, input="\n".join(told))
+    done = CliRunner().invoke(app, watched, input="\n".join(lines))
     assert done.exit_code == 0, done.output
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["label"] for event in events] == ["kick_forward"]
