@@ -1,6 +1,6 @@
-"""Two people wave; the second camera stands somewhere else. Alignment finds out by how much.
+"""Find the rotation between two cameras: two people wave, each in front of one of them.
 
-Run by `make demo`. Prints the recovered turn and writes runs/demo/alignment.png.
+Run by `make demo`. Prints the rotation that the alignment finds and writes runs/demo/alignment.png.
 """
 
 import math
@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 import jeanie
-from jeanie.plots import draw_alignment, draw_poses, new_figure
 
 # A small body: hip, chest, head, two arms, two legs; metres, y up, x to the camera's right, z away from it.
 REST = torch.tensor([
@@ -37,8 +36,8 @@ ANGLES = torch.arange(-75, 76, 15)
 BLOCK = 6
 
 
-def wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tensor:
-    """Someone steps aside, waves one arm and nods: [frame, joint, 3]."""
+def make_wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tensor:
+    """Return a person who takes a step, waves one arm and nods: [frame, joint, 3]."""
     generator = torch.Generator().manual_seed(seed)
     phase = torch.linspace(0, 1, frames).pow(speed)[:, None]
     lift, swing = math.pi / 2 * torch.sin(math.pi * phase), torch.sin(6 * math.pi * phase)
@@ -53,7 +52,7 @@ def wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tensor:
 
 
 def rotate_about_vertical(motion: torch.Tensor, degrees: torch.Tensor) -> torch.Tensor:
-    """The motion about the vertical axis through the hip, once an angle: [frame, angle, joint, 3]."""
+    """Return the motion rotated about the vertical axis through the hip, for each angle: [frame, angle, joint, 3]."""
     radians = torch.deg2rad(degrees.double())
     zero, one = torch.zeros_like(radians), torch.ones_like(radians)
     rows = [radians.cos(), zero, radians.sin(), zero, one, zero, -radians.sin(), zero, radians.cos()]
@@ -61,18 +60,18 @@ def rotate_about_vertical(motion: torch.Tensor, degrees: torch.Tensor) -> torch.
     return torch.einsum("aij,tkj->taki", rotation, motion - motion[:, :1])
 
 
-def blocks(views: torch.Tensor) -> torch.Tensor:
-    """Windows of frames as feature vectors: [frame, angle, joint, 3] -> [block, angle, feature]."""
+def cut_blocks(views: torch.Tensor) -> torch.Tensor:
+    """Return windows of frames as feature vectors: [frame, angle, joint, 3] -> [block, angle, feature]."""
     return views.unfold(0, BLOCK, BLOCK // 2).flatten(2)
 
 
 def main() -> None:
     truth = 38.0
-    support = wave(60, speed=1.0, reach=1.0, seed=0)
-    query = rotate_about_vertical(wave(48, speed=0.8, reach=0.9, seed=1), torch.tensor([truth]))[:, 0]
+    support = make_wave(60, speed=1.0, reach=1.0, seed=0)
+    query = rotate_about_vertical(make_wave(48, speed=0.8, reach=0.9, seed=1), torch.tensor([truth]))[:, 0]
 
-    features = blocks(rotate_about_vertical(query, ANGLES))[None]  # the query from simulated cameras
-    recorded = blocks(rotate_about_vertical(support, torch.tensor([0.0])))[None, :, 0]
+    features = cut_blocks(rotate_about_vertical(query, ANGLES))[None]  # the query in simulated views
+    recorded = cut_blocks(rotate_about_vertical(support, torch.tensor([0.0])))[None, :, 0]
     plain = jeanie.distances(features[:, :, len(ANGLES) // 2], recorded, metric="sqeuclidean")
     best = jeanie.distances(features, recorded, metric="sqeuclidean")
     cost = (
@@ -81,18 +80,18 @@ def main() -> None:
     found = jeanie.trace(cost.transpose(1, 2)[None])[0]
     turn = -ANGLES[found.path[:, 2]].double().mean()
 
-    print(f"the second camera was turned by      {truth:6.1f} degrees")
-    print(f"alignment recovered a turn of        {float(turn):6.1f} degrees (views every 15)")
-    print(f"distance without viewpoints          {float(plain):6.2f}")
-    print(f"distance with viewpoints             {float(best):6.2f}   backend: {found.backend}")
+    print(f"rotation of the second camera        {truth:6.1f} degrees")
+    print(f"rotation found by the alignment      {float(turn):6.1f} degrees (views in steps of 15)")
+    print(f"distance without views               {float(plain):6.2f}")
+    print(f"distance with views                  {float(best):6.2f}   backend: {found.backend}")
 
-    figure = new_figure(10, 6)
+    figure = jeanie.new_figure(10, 6)
     top, bottom = figure.subfigures(2, 1, height_ratios=(2, 3))
     for axes, motion, colour in zip(
         top.subplots(1, 2), (support, query + REST[0]), ("C0", "C1"), strict=True
     ):
-        draw_poses(axes, motion[:: len(motion) // 6][:6], BONES, colour=colour)
-    draw_alignment(bottom, found, view_labels=[[f"{-a}°" for a in ANGLES.tolist()]])
+        jeanie.draw_poses(axes, motion[:: len(motion) // 6][:6], BONES, colour=colour)
+    jeanie.draw_alignment(bottom, found, view_labels=[[f"{-a}°" for a in ANGLES.tolist()]])
     target = Path("runs/demo/alignment.png")
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=110)

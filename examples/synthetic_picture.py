@@ -11,9 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.collections import LineCollection
 
+from jeanie import Motion, open_synthetic
 from jeanie.datasets.synthetic.action_table import ACTIONS
-from jeanie.datasets.synthetic.dataset import open_synthetic
-from jeanie.skeleton.motion import Motion
 
 COLUMNS = 5
 MOMENTS = 5
@@ -21,7 +20,7 @@ COLOURS = {"left": "#1f77b4", "right": "#d62728"}
 
 
 def draw(axis: plt.Axes, motion: Motion, from_rest: bool) -> None:
-    """Moments of a motion from left to right; an action that starts and ends at rest is shown between."""
+    """Draw moments of a motion from left to right; without its ends if the action starts and ends at rest."""
     joints, names = motion.joints.numpy().astype(float), motion.layout.joints
     share = np.linspace(0, 1, MOMENTS + 2)[1:-1] if from_rest else np.linspace(0, 1, MOMENTS)
     moments = (share * (len(joints) - 1)).round().astype(int)
@@ -46,8 +45,8 @@ def draw(axis: plt.Axes, motion: Motion, from_rest: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("docs/pictures/synthetic.png"))
+    parser.add_argument("--seed", type=int, default=0, help="seed of the data set")
+    parser.add_argument("--out", type=Path, default=Path("docs/pictures/synthetic.png"), help="file to write")
     options = parser.parse_args()
     data = open_synthetic(options.seed, subjects=1, takes=1, noise=0, missing=0)
     rows = -(-len(ACTIONS) // COLUMNS)

@@ -1,14 +1,14 @@
-"""A camera, or a video file, for jeanie: MediaPipe finds the body, this program tells `jeanie watch -` where it is.
+"""Send the poses of a camera or a video file to jeanie. MediaPipe finds the poses.
 
     python examples/webcam.py record wave.json --seconds 4 --model pose_landmarker_full.task
     jeanie enrol wave wave.json
     python examples/webcam.py stream --model pose_landmarker_full.task | jeanie watch -
 
-With `--video FILE` the pictures come from a recorded video in place of the camera, at the video's own times.
+With `--video FILE` the pictures come from a video instead of the camera, with the times of the video.
 
-Needs `pip install 'jeanie[camera]'` (mediapipe and opencv) and a model file of MediaPipe's Pose Landmarker. It was
-written against the interface of mediapipe 1.2 (`mediapipe.tasks`, the same since 0.10). Reading videos and what is
-written are tested; with a model file and with a camera it was never run.
+Needs `pip install 'jeanie[camera]'` (mediapipe and opencv) and a model file of MediaPipe's Pose Landmarker. It uses the
+interface of mediapipe 1.2 (`mediapipe.tasks`, unchanged since 0.10). Reading videos and the output are tested. The
+program has not been run with a model file or with a camera.
 """
 
 import argparse
@@ -20,44 +20,44 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-SEEN = 0.3  # visibility below which a joint is not told
-READY = 3.0  # seconds before a recording from a camera begins
-USUAL_RATE = 30.0  # frames a second of a video that does not tell
+MIN_VISIBILITY = 0.3  # joints with a lower visibility are missing
+DELAY = 3.0  # seconds before a recording from a camera starts
+DEFAULT_RATE = 30.0  # frames per second of a video without a rate
 
 
 def is_hidden(point: Any) -> bool:
-    """Whether MediaPipe guesses a landmark more than it sees it."""
-    return point.visibility is not None and point.visibility < SEEN
+    """Return whether the visibility of a landmark is too low."""
+    return point.visibility is not None and point.visibility < MIN_VISIBILITY
 
 
 def convert_landmarks(landmarks: Iterable[Any]) -> list[list[float] | None]:
-    """World landmarks of one person in jeanie's camera space: metres, y up, z away from the camera, x to the left.
+    """Return the world landmarks of one person in jeanie's camera space: metres, y up, z away from the camera, x left.
 
-    MediaPipe has x to the right and y down; z grows away from the camera in both.
+    MediaPipe has x to the right and y down; z points away from the camera in both.
     """
     return [None if is_hidden(point) else [-point.x, -point.y, point.z] for point in landmarks]
 
 
 def format_line(people: Iterable[Iterable[Any]], seconds: float) -> str:
-    """A frame as a JSON line for `jeanie watch -`; nobody is an empty list."""
+    """Return a frame as a JSON line for `jeanie watch -`; without a person the list is empty."""
     joints = next((convert_landmarks(person) for person in people), [])
     return json.dumps({"t": round(seconds, 4), "layout": "mediapipe33", "joints": joints})
 
 
 def format_frame(people: Iterable[Iterable[Any]]) -> dict[str, Any]:
-    """A frame as `jeanie enrol` reads it from a file of MediaPipe results, where zeros stand for a missing joint."""
+    """Return a frame for a file of MediaPipe results, as `jeanie enrol` reads it; a missing joint has zeros."""
     person = next(iter(people), ())
     points = [[0.0, 0.0, 0.0] if is_hidden(point) else [point.x, point.y, point.z] for point in person]
     return {"pose_world_landmarks": points}
 
 
 def read_pictures(source: int | Path) -> Iterator[tuple[float, Any]]:
-    """Time in seconds, and the picture, of everything that a camera or a video file shows."""
+    """Yield the time in seconds and the picture of every frame of a camera or a video file."""
     cv2 = import_package("cv2")
     capture = cv2.VideoCapture(source if isinstance(source, int) else str(source))
     if not capture.isOpened():
         sys.exit(f"{f'camera {source}' if isinstance(source, int) else source}: cannot be opened")
-    rate = capture.get(cv2.CAP_PROP_FPS) or USUAL_RATE
+    rate = capture.get(cv2.CAP_PROP_FPS) or DEFAULT_RATE
     start, number = time.monotonic(), 0
     try:
         while True:
@@ -71,7 +71,7 @@ def read_pictures(source: int | Path) -> Iterator[tuple[float, Any]]:
 
 
 def detect_poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]:
-    """Time in seconds, and the persons, of every picture."""
+    """Yield the time in seconds and the landmarks of all persons of every picture."""
     cv2, mediapipe = import_package("cv2"), import_package("mediapipe")
     vision = mediapipe.tasks.vision
     options = vision.PoseLandmarkerOptions(
@@ -81,11 +81,11 @@ def detect_poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]
     try:
         landmarker = vision.PoseLandmarker.create_from_options(options)
     except (RuntimeError, ValueError, OSError) as error:
-        sys.exit(f"{model}: not a model of MediaPipe's Pose Landmarker: {error}")
+        sys.exit(f"{model}: not a model file of MediaPipe's Pose Landmarker: {error}")
     last = -1
     with landmarker:
         for seconds, picture in read_pictures(source):
-            last = max(last + 1, round(1000 * seconds))  # MediaPipe wants every time to be later
+            last = max(last + 1, round(1000 * seconds))  # MediaPipe requires increasing times
             image = mediapipe.Image(
                 image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
             )
@@ -93,7 +93,7 @@ def detect_poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]
 
 
 def import_package(name: str) -> Any:
-    """A package of the extra ``camera``."""
+    """Import a package of the extra ``camera``."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -101,7 +101,7 @@ def import_package(name: str) -> Any:
 
 
 def stream(model: Path, source: int | Path) -> None:
-    """Print a line a picture until the reader goes away."""
+    """Print one line per picture until the reader closes the pipe."""
     try:
         for seconds, people in detect_poses(model, source):
             print(format_line(people, seconds), flush=True)
@@ -110,7 +110,7 @@ def stream(model: Path, source: int | Path) -> None:
 
 
 def record(path: Path, results: Iterable[tuple[float, Any]], start: float, length: float) -> None:
-    """Write what is seen from ``start`` on for ``length`` seconds to a file that `jeanie enrol` reads."""
+    """Write the poses of ``length`` seconds, from ``start`` on, to a file that `jeanie enrol` reads."""
     frames, times = [], []
     for seconds, people in results:
         if seconds > start + length:
@@ -119,21 +119,25 @@ def record(path: Path, results: Iterable[tuple[float, Any]], start: float, lengt
             frames.append(format_frame(people))
             times.append(seconds)
     if len(times) < 2:
-        sys.exit("there were no pictures")
+        sys.exit("the camera or video has fewer than two pictures in this time")
     rate = (len(times) - 1) / (times[-1] - times[0])
     path.write_text(json.dumps({"fps": round(rate, 3), "frames": frames}))
-    print(f"{path}: {len(frames)} frames, {rate:.1f} a second", file=sys.stderr)
+    print(f"{path}: {len(frames)} frames, {rate:.1f} per second", file=sys.stderr)
 
 
 def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description="A camera or a video file for jeanie.")
-    parser.add_argument("what", choices=["stream", "record"])
-    parser.add_argument("path", nargs="?", type=Path, help="file to record into")
+    """Run the program."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["stream", "record"], help="print frames, or record a file")
+    parser.add_argument("path", nargs="?", type=Path, help="file to write with record")
     parser.add_argument("--model", type=Path, required=True, help="a pose_landmarker .task file")
-    parser.add_argument("--camera", type=int, default=0)
-    parser.add_argument("--video", type=Path, help="a video file in place of the camera")
-    parser.add_argument("--seconds", type=float, help="of a recording; 4 from a camera, all of a video")
+    parser.add_argument("--camera", type=int, default=0, help="number of the camera (default: 0)")
+    parser.add_argument("--video", type=Path, help="video file to use instead of the camera")
+    parser.add_argument(
+        "--seconds", type=float, help="length of a recording (default: 4 from a camera, the whole video)"
+    )
     options = parser.parse_args()
     source = options.camera if options.video is None else options.video
     if options.what == "stream":
@@ -143,8 +147,8 @@ def main() -> None:
     elif options.video is not None:
         record(options.path, detect_poses(options.model, source), 0.0, options.seconds or float("inf"))
     else:
-        print(f"in {READY:.0f} seconds ...", file=sys.stderr)
-        record(options.path, detect_poses(options.model, source), READY, options.seconds or 4.0)
+        print(f"recording starts in {DELAY:.0f} seconds", file=sys.stderr)
+        record(options.path, detect_poses(options.model, source), DELAY, options.seconds or 4.0)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jeanie.evaluation.evaluate import evaluate
     from jeanie.evaluation.protocols import PROTOCOLS, Protocol, get_protocol
     from jeanie.evaluation.report.comparison import compare
+    from jeanie.evaluation.report.examples import find_examples
     from jeanie.evaluation.report.html import write_html
     from jeanie.evaluation.report.report import Report
     from jeanie.fewshot import (
@@ -103,6 +104,7 @@ __all__ = [
     "evaluate",
     "explain",
     "find",
+    "find_examples",
     "fvm",
     "get_protocol",
     "label",
@@ -154,6 +156,7 @@ _NAMES = {
         "get_protocol",
     ),
     "jeanie.evaluation.report.comparison": ("compare",),
+    "jeanie.evaluation.report.examples": ("find_examples",),
     "jeanie.evaluation.report.html": ("write_html",),
     "jeanie.evaluation.report.report": ("Report",),
     "jeanie.fewshot": (
