@@ -1,4 +1,4 @@
-"""``jeanie evaluate``: a training run, a saved model, or none at all, on the test episodes of a protocol."""
+"""``jeanie evaluate``: test a training run or a model on the test episodes of a protocol."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -72,7 +72,10 @@ def evaluate(
         int | None, typer.Option(min=0, help="Number of training classes, as in training.")
     ] = None,
     rule: Annotated[
-        str, typer.Option(help="Class decision: nearest support, or mean over the supports of a class.")
+        str,
+        typer.Option(
+            help="Class decision: nearest (the nearest support) or mean (the mean over the supports of a class)."
+        ),
     ] = "nearest",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Number of episodes per split (default: all).")
@@ -128,7 +131,7 @@ def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[st
 
 def _join_seeds(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
     """Return a method from its runs, one run per seed."""
-    parts = [_load_join_seeds(text, protocol, splits, world) for text in texts]
+    parts = [_load_method(text, protocol, splits, world) for text in texts]
     if len(parts) > 1 and not all(part.seeds for part in parts):
         raise ConfigError("--with joins training runs that differ in their seed; give runs only")
     covered = [part.splits for part in parts if part.splits is not None]
@@ -140,7 +143,8 @@ def _join_seeds(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split
     )
 
 
-def _load_join_seeds(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+def _load_method(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+    """Return the method of a run folder, a model folder or a known name."""
     path = Path(text)
     if text in _KNOWN:
         return _Method(text, (_KNOWN[text]().to(world.device),), (), None)

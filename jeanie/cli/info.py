@@ -116,7 +116,7 @@ def _best_frame(motion: Motion) -> int:
 
 
 def _lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
-    """Bones (or lone points) of a frame as pairs of points [2, 2] in the picture plane, right and up.
+    """Return the bones (or single points) of a frame as pairs of points [2, 2] in the picture plane, right and up.
 
     Camera space is right-handed with +z away from the camera, so what lies on the right has negative x.
     """
@@ -149,7 +149,7 @@ def terminal_picture(motion: Motion) -> str:
 
 
 def _draw(motion: Motion, path: Path) -> None:
-    """A picture file of poses from the first frame to the last, seen from the camera."""
+    """Write a picture of poses from the first frame to the last, as seen from the camera."""
     try:
         figure = import_module("matplotlib.figure").Figure(figsize=(2.2 * _POSES, 3), layout="constrained")
     except ImportError:

@@ -1,4 +1,4 @@
-"""``jeanie label``: all recordings of an archive labelled from one example, or a few, of each action."""
+"""``jeanie label``: label all recordings of an archive from one or a few examples per action."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def label(
         list[str],
         typer.Argument(
             metavar="EXAMPLE...",
-            help="LABEL=FILE, or a file that carries its label; FILE may be the name of a clip in the archive.",
+            help="LABEL=FILE, or a file that contains its label; FILE may be the name of a clip in the archive.",
         ),
     ],
     abstain: Annotated[
@@ -109,10 +109,10 @@ def _read_example(
         known = shown.label
     else:
         raise ConfigError(
-            f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that carries its label"
+            f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that contains its label"
         )
     if not tag and known is None:
-        raise ConfigError(f"{place}: carries no label; give LABEL={place}")
+        raise ConfigError(f"{place}: contains no label; give LABEL={place}")
     return tag or str(known), shown
 
 

@@ -50,7 +50,7 @@ def _format_table(rows: list[dict[str, Any]]) -> str:
             ", ".join(map(str, row["ways"])),
             str(row["splits"]),
             ", ".join("/".join(map(str, counts.values())) for counts in row["classes"]),
-            "there" if row["available"] else "missing",
+            "found" if row["available"] else "missing",
         )
         for row in rows
     ]

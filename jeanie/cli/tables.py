@@ -1,4 +1,4 @@
-"""``jeanie tables``: the tables and figures of the paper, measured again beside the printed values."""
+"""``jeanie tables``: the tables and figures of the paper, measured again and compared with the printed values."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def tables(
     render: Annotated[bool, typer.Option("--render", help="Run nothing; write the results so far.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a table of the paper again and set the results beside the printed values.
+    """Measure a table of the paper again and compare the results with the printed values.
 
     Results are kept: run the command again, here or on other machines that share the folder, to continue.
     """

@@ -36,7 +36,7 @@ def train(
     protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
     recipe: Annotated[
         str | None,
-        typer.Option(help=f"Recipe: {', '.join(RECIPES)} (default: default, with --from finetune)."),
+        typer.Option(help=f"Recipe: {', '.join(RECIPES)} (default: default, or finetune with --from)."),
     ] = None,
     start: Annotated[
         str | None, typer.Option("--from", help="Initial weights: shipped, or a model folder.")

@@ -261,7 +261,7 @@ def test_an_archive_is_labelled_and_printed_as_text(folder, some, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("in", "unnamed.npz"), "carries no label"),
+        (("in", "unnamed.npz"), "contains no label"),
         (("in", "wave=gone.npz"), "neither a file nor a clip"),
         (("in", "=wave.npz"), "no label before the ="),
         (("gone", "wave.npz"), "neither an archive"),

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_training import SHORT, assert_same_run, interrupt_at, one_thread, tensors, trained  # noqa: F401
+from test_training import SHORT, assert_same_run, interrupt_at, one_thread, run_training, tensors  # noqa: F401
 from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
@@ -46,7 +46,7 @@ def same(one, other):
 
 def test_the_start_is_kept_to_the_bit_where_nothing_beats_it_by_the_margin(tmp_path):
     model = start()
-    run = trained(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
+    run = run_training(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
     (row,) = run.summary()
     assert row["best_episode"] == 0
     assert row["episodes"] == 12
@@ -57,7 +57,7 @@ def test_the_start_is_kept_to_the_bit_where_nothing_beats_it_by_the_margin(tmp_p
 @pytest.mark.parametrize("rate", [1e-4, 1e-2, 1.0])
 def test_validation_never_ends_below_that_of_the_start_however_wild_the_steps(rate, tmp_path):
     model = start()
-    run = trained(tmp_path / "run", TUNE.with_values(rate=rate, schedule="constant"), model)
+    run = run_training(tmp_path / "run", TUNE.with_values(rate=rate, schedule="constant"), model)
     (row,) = run.summary()
     assert validate(run.model()) >= validate(model)
     assert row["validation"]["accuracy"] == validate(run.model())
@@ -68,11 +68,13 @@ def test_validation_never_ends_below_that_of_the_start_however_wild_the_steps(ra
 def test_a_gain_below_the_margin_does_not_count_and_one_above_it_does(tmp_path):
     model = start()
     config = TUNE.with_values(rate=1e-2, ema_decay=0.0, episodes=24)
-    free = trained(tmp_path / "free", config, model).summary()[0]
+    free = run_training(tmp_path / "free", config, model).summary()[0]
     gain = free["validation"]["accuracy"] - validate(model)
     assert gain > 0, "the task must be one where training helps"
     small, large = (
-        trained(tmp_path / name, config.with_values(margin=gain + step), model).summary()[0]["best_episode"]
+        run_training(tmp_path / name, config.with_values(margin=gain + step), model).summary()[0][
+            "best_episode"
+        ]
         for name, step in (("small", -1e-6), ("large", 1e-6))
     )
     assert small == free["best_episode"] > 0
@@ -80,7 +82,7 @@ def test_a_gain_below_the_margin_does_not_count_and_one_above_it_does(tmp_path):
 
 
 def test_without_a_margin_the_start_does_not_count(tmp_path):
-    run = trained(tmp_path / "run", SHORT.with_values(rate=1.0, schedule="constant"), start())
+    run = run_training(tmp_path / "run", SHORT.with_values(rate=1.0, schedule="constant"), start())
     assert run.summary()[0]["best_episode"] > 0
 
 
@@ -100,7 +102,9 @@ def test_kept_weights_are_the_running_mean_that_a_loop_makes():
 
 
 def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path):
-    run = trained(tmp_path / "run", SHORT.with_values(ema_decay=0.9), start(), split=split(validation=()))
+    run = run_training(
+        tmp_path / "run", SHORT.with_values(ema_decay=0.9), start(), split=split(validation=())
+    )
     kept = {
         name.removeprefix("best."): value for name, value in tensors(run).items() if name.startswith("best.")
     }
@@ -113,10 +117,10 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
 @pytest.mark.parametrize("hubness", [0.0, 0.5])
 def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubness):
     config, begin = (TUNE.with_values(hubness=hubness), knowing_start())
-    whole = trained(tmp_path / "whole", config, begin)
+    whole = run_training(tmp_path / "whole", config, begin)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "parts", config, begin, progress=interrupt_at(6))
-    assert_same_run(whole, trained(tmp_path / "parts", config, begin, resume=True))
+        run_training(tmp_path / "parts", config, begin, progress=interrupt_at(6))
+    assert_same_run(whole, run_training(tmp_path / "parts", config, begin, resume=True))
     assert whole.summary()[0]["best_episode"] == Run.load(tmp_path / "parts").summary()[0]["best_episode"]
 
 
@@ -154,7 +158,7 @@ def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp
         noisy.mul_(200.0)
     assert list_member_shares(model) == [(), (1.0, 0.0), (0.0, 1.0)]
     found = choose_members(model, shares=list_member_shares(model), hubness=[0.0], margin=0.5)
-    run = trained(tmp_path / "run", TUNE.with_values(select_members=True, margin=0.5, rate=1e-9), model)
+    run = run_training(tmp_path / "run", TUNE.with_values(select_members=True, margin=0.5, rate=1e-9), model)
     assert run.model().config.encoder.shares == found.shares
     free = [
         choose_members(model, shares=[own], hubness=[0.0], margin=0.0).accuracy
@@ -162,7 +166,7 @@ def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp
     ]
     best = max(range(3), key=free.__getitem__)
     assert found.shares == (list_member_shares(model)[best] if free[best] >= free[0] + 0.5 else ())
-    plain = trained(tmp_path / "plain", TUNE.with_values(margin=0.5, rate=1e-9), model)
+    plain = run_training(tmp_path / "plain", TUNE.with_values(margin=0.5, rate=1e-9), model)
     assert plain.model().config.encoder.shares == ()
 
 
@@ -236,7 +240,7 @@ def correct_hubness(model, power, clips):
 
 def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tmp_path):
     config = TUNE.with_values(hubness=0.5, rate=1e-2, margin=None)
-    made = trained(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
+    made = run_training(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
     assert made.config.hubness == 0.5
     again = correct_hubness(made.with_config(hubness=0.0), 0.5, split().train)
     for name in ("hubness_correction.course", "hubness_correction.spread"):
@@ -247,7 +251,9 @@ def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tm
 @pytest.mark.parametrize("power", [0.5, 40.0])
 def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(tmp_path, power):
     model = knowing_start()
-    kept = trained(tmp_path / "run", TUNE.with_values(hubness=power, margin=5.0, rate=1e-9), model).model()
+    kept = run_training(
+        tmp_path / "run", TUNE.with_values(hubness=power, margin=5.0, rate=1e-9), model
+    ).model()
     found = choose_members(model, shares=[()], hubness=[0.0, power], margin=5.0)
     assert kept.config.hubness == found.hubness
     if power == 40:
@@ -256,7 +262,7 @@ def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(t
 
 def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
     model = correct_hubness(knowing_start(), 0.5, range(40))
-    run = trained(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
+    run = run_training(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
     assert run.model().config.hubness == 0
     assert same(run.model(), knowing_start())
 
@@ -264,7 +270,7 @@ def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
 @pytest.mark.errors
 def test_a_start_that_nothing_can_judge_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match="holds no class out, so nothing can tell"):
-        trained(tmp_path / "run", TUNE, start(), split=split(validation=()))
+        run_training(tmp_path / "run", TUNE, start(), split=split(validation=()))
     assert not (tmp_path / "run").exists()
 
 
@@ -387,6 +393,6 @@ def test_rivals_can_only_take_answers_away(tmp_path):
     model = start()
     rows = []
     for config in (TUNE.with_values(margin=1000.0), TUNE.with_values(margin=1000.0, distractors=True)):
-        (row,) = trained(tmp_path / str(config.distractors), config, model).summary()
+        (row,) = run_training(tmp_path / str(config.distractors), config, model).summary()
         rows.append(row["validation"]["accuracy"])
     assert rows[1] < rows[0] == validate(model)
