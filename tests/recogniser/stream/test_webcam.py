@@ -106,7 +106,7 @@ def test_mediapipe_has_what_the_program_calls_and_refuses_a_bad_model(tmp_path):
     command = [sys.executable, str(FILE), "stream", "--model", str(tmp_path / "bad.task")]
     ended = subprocess.run([*command, "--video", "none.avi"], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert "bad.task: not a model of MediaPipe's Pose Landmarker" in ended.stderr
+    assert "bad.task: not a model file of MediaPipe's Pose Landmarker" in ended.stderr
     assert ended.stdout == ""
 
 
