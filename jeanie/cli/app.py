@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
     "Data": (info, prepare, setups),
-    "Import and export": (export, import_, export_onnx),
+    "Admin": (export, import_, export_onnx),
 }
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)

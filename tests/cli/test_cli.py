@@ -195,7 +195,7 @@ def test_a_real_data_set_is_complete(name, tmp_path):
 def test_the_help_lists_every_command_in_its_group():
     result = run("--help")
     assert result.exit_code == 0
-    groups = ["Recognise", "Search and label", "Research", "Data", "Import and export"]
+    groups = ["Recognise", "Search and label", "Research", "Data", "Admin"]
     places = [result.stdout.index(f" {group} ") for group in groups]
     assert places == sorted(places)
     assert {name for group in COMMANDS.values() for name in map(command_name, group)} == {
