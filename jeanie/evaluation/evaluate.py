@@ -13,7 +13,7 @@ from jeanie.evaluation.report.report import Report
 from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.classes import Rule
 from jeanie.fewshot.config import REFERENCE, ModelConfig
-from jeanie.fewshot.episodes import Episode, in_order
+from jeanie.fewshot.episodes import Episode, sort_tags
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
@@ -66,7 +66,7 @@ def evaluate(
     if not splits:
         raise ConfigError(f"{protocol.name}: no split to evaluate on; give at least one")
     tests = [_select_tests(split, limit) for split in splits]
-    classes = in_order([tag for split in splits for tag in split.test_classes])
+    classes = sort_tags([tag for split in splits for tag in split.test_classes])
     parts: dict[str, list[Predictions]] = {}
     for split_model, numbers, store in _prepare_models(model, splits, dataset):
         groups = [(number, name, test) for number in numbers for name, test in tests[number].items()]
