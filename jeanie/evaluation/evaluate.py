@@ -51,13 +51,17 @@ def evaluate(
         rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
         seeds: Seeds that the model was trained with, for the report; `pool_seeds` combines reports of seeds.
         limit: Test episodes per split (default: all).
-        progress: Called with (pairs done, pairs in total), for each model anew.
+        progress: Called with (pairs done, pairs in total), separately for each model.
 
     Returns:
         The report.
 
     Raises:
         ConfigError: There is no split, or a split has no model.
+
+    >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic", limit=1)
+    >>> report.method, report.way, report.shot
+    ('raw DTW', 10, 1)
     """
     protocol = get_protocol(protocol) if isinstance(protocol, str) else protocol
     dataset = protocol.open() if dataset is None else dataset

@@ -64,6 +64,8 @@ class Explanation:
     """How a query differs from a support. Left, right and forward are those of the moving person.
 
     Attributes:
+        query, support: Facts about both recordings.
+        label: Name of the action that the support is an example of; None if unknown.
         likeness: "same", "similar" or "different".
         reflected: Whether the mirror image of the query matched; ``joints`` and ``bodies`` are then those of the image.
         distance: Distance of the model.
@@ -72,9 +74,17 @@ class Explanation:
         tempo: Duration of the query divided by that of the support, in seconds if ``timed``, else in frames.
         timed: Whether both frame rates are known.
         parts: The tempo of the beginning, the middle and the end of the support.
+        steps: The path of the alignment.
         joints: Joint differences, largest first.
+        bodies: The canonical bodies of query and support.
         persons: The compared (query, support) persons, numbered from 0 as in the recordings. Person 0 of ``joints``
             and ``bodies`` is the first of these pairs.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> clip = open_synthetic()[0]
+    >>> explanation = explain(FewShotModel.raw(), clip, clip)
+    >>> explanation.likeness, explanation.distance, explanation.tempo
+    ('same', 0.0, 1.0)
     """
 
     query: Recording
@@ -144,6 +154,9 @@ def explain(
     If two people are compared with one, the explanation covers the closer match.
 
     Args:
+        model: The model that aligns the motions.
+        query: The motion to explain.
+        support: The motion that it is compared with.
         label: Name of the action that ``support`` is an example of.
         same: Answer of a recogniser. Without it, the likeness follows from the joints that differ most, which is a
             statement about poses, not a recognition.
@@ -153,6 +166,11 @@ def explain(
 
     Raises:
         DataError: A motion has no valid frame.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> clip = open_synthetic()[0]
+    >>> print(explain(FewShotModel.raw(), clip, clip))
+    same movement, at the same speed
     """
     recordings = _describe_recording(query), _describe_recording(support)
     query, support, persons, match = _match_motions(model, query, support)

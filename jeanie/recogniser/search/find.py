@@ -130,9 +130,17 @@ def find(
         skip_bad: Skip unreadable clips and list them in the result.
         progress: Called with the number of finished clips and the total.
 
+    Returns:
+        The matches, sorted by distance.
+
     Raises:
         ConfigError: If an argument is out of range.
         DataError: If the archive is empty, a clip is unreadable or the example is too short.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> archive = open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave", "walk"])
+    >>> find(FewShotModel.raw(), archive[1], archive, k=1)[0].clip
+    1
     """
     _check_arguments(k, stride, overlap, rate, jobs, archive)
     stride, overlap, rate = float(stride), float(overlap), float(rate)
