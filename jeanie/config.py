@@ -149,7 +149,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     """Read the names and values of a TOML or JSON file."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path}: over {MAX_BYTES} bytes; this is no configuration")
+            raise ConfigError(f"{path}: over {MAX_BYTES} bytes; a configuration is smaller")
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:

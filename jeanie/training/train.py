@@ -170,7 +170,7 @@ def _check_margin(splits: Sequence[Split], config: TrainConfig) -> None:
     names = [split.name for split in splits if not len(split.validation)]
     if config.margin is not None and names:
         raise ConfigError(
-            f"split {names[0]!r} holds no class out, so nothing can tell whether training beats its start; give "
+            f"split {names[0]!r} holds out no class, so training cannot be compared with the initial model; give "
             "validation (--validation), such as 0.4, or let the last weights count: margin=None (--set margin=null)"
         )
 

@@ -208,11 +208,13 @@ def test_a_module_made_without_memory_gets_its_operator_back():
 @pytest.mark.errors
 def test_a_filter_says_which_kinds_layers_and_alphas_there_are():
     layout = LAYOUTS["ntu25"]
-    with pytest.raises(ConfigError, match="one of sgc, appnp, s2gc, none, got 'gcn'; for gcn, which learns"):
+    with pytest.raises(
+        ConfigError, match="one of sgc, appnp, s2gc, none, got 'gcn'; for gcn, which has weights"
+    ):
         compute_propagation(layout, "gcn")
     with pytest.raises(ConfigError, match="one of sgc, appnp, s2gc, none, got 'gat'"):
         GraphFilter(layout, 4, kind="gat")
     with pytest.raises(ConfigError, match=r"1 layer or more and alpha from 0 to 1, got 0 and 0\.5"):
         compute_propagation(layout, "sgc", 0)
-    with pytest.raises(ConfigError, match=r"got 6 and 1\.5; the paper's are 6 and 0\.5"):
+    with pytest.raises(ConfigError, match=r"got 6 and 1\.5; the paper uses 6 and 0\.5"):
         GraphFilter(layout, 4, alpha=1.5)

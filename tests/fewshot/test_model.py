@@ -295,7 +295,7 @@ def test_classes_by_nearest_and_by_mean():
 
 @pytest.mark.errors
 def test_what_does_not_fit_is_said(tmp_path):
-    with pytest.raises(ConfigError, match="needs to know the joints"):
+    with pytest.raises(ConfigError, match="needs a layout, got None"):
         FewShotModel(SMALL)
     with pytest.raises(ConfigError, match="motions of one length"):
         model({"encoder.kind": "temporal"})

@@ -262,7 +262,7 @@ def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
 
 @pytest.mark.errors
 def test_a_start_that_nothing_can_judge_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match="holds no class out, so nothing can tell"):
+    with pytest.raises(ConfigError, match="holds out no class, so training cannot be compared"):
         trained(tmp_path / "run", TUNE, start(), split=split(validation=()))
     assert not (tmp_path / "run").exists()
 

@@ -96,7 +96,7 @@ def split_count(rules: Rules, train_classes: int) -> int:
 
 
 def _class_splits(rules: Rules, train_classes: int) -> tuple[ClassSplit, ...]:
-    """Return the class splits; numbers stand for classes that only the data set knows."""
+    """Return the class splits; classes that only the data set knows are numbers."""
     classes = range(rules.labels) if isinstance(rules.labels, int) else rules.labels
     return rules.classes(classes, train_classes)
 
