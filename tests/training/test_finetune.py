@@ -342,7 +342,7 @@ def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path
     [
         (("--from", "nowhere"), "cannot be read"),
         (("--from", "shipped", "--set", "encoder.width=64"), "weights do not fit"),
-        (("--from", "shipped", "--validation", "0"), "holds no class out"),
+        (("--from", "shipped", "--validation", "0"), "holds out no class"),
     ],
 )
 def test_a_start_that_cannot_serve_ends_with_exit_code_2(tmp_path, arguments, said):
