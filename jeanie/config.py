@@ -19,11 +19,16 @@ Self = TypeVar("Self", bound="Config")  # run-time checkers of hints do not supp
 class Config(BaseModel):
     """Base of every configuration: frozen, and checked when it is made.
 
-    A field can be a union of configurations with a discriminator, such as ``kind``. Its values may leave the
-    discriminator out; the default's counts then.
+    A field can be a union of configurations with a discriminator, such as ``kind``. Values may leave out the
+    discriminator; it is then that of the default.
 
     Raises:
-        ConfigError: If a name or a value is wrong. The message says which and why.
+        ConfigError: If a name or a value is wrong. The message names it and the reason.
+
+    >>> class Options(Config):
+    ...     gamma: float = 0.01
+    >>> Options(gamma=0.1)
+    Options(gamma=0.1)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -43,7 +48,7 @@ class Config(BaseModel):
         """Return the configuration in a TOML or JSON file.
 
         Raises:
-            ConfigError: If the file cannot be read or holds a wrong name or value.
+            ConfigError: If the file cannot be read, or a name or value in it is wrong.
         """
         values = _read_table(Path(path))
         try:
@@ -144,7 +149,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     """Read the names and values of a TOML or JSON file."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path}: over {MAX_BYTES} bytes; this is no configuration")
+            raise ConfigError(f"{path}: over {MAX_BYTES} bytes; a configuration is smaller")
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:

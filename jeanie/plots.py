@@ -1,4 +1,4 @@
-"""Pictures of alignments. Needs the extra ``plots`` (matplotlib)."""
+"""Pictures of skeletons and alignments. They need the extra ``plots`` (matplotlib)."""
 
 from typing import Any
 
@@ -13,7 +13,18 @@ __all__ = ["draw_alignment", "draw_poses", "new_figure"]
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure that belongs to no window system."""
+    """Return an empty matplotlib figure that needs no display.
+
+    Args:
+        width: Width in inches.
+        height: Height in inches.
+
+    Raises:
+        ConfigError: If matplotlib is not installed.
+
+    >>> len(new_figure(6, 3).subplots(1, 2))
+    2
+    """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra
     except ImportError as error:
@@ -24,7 +35,19 @@ def new_figure(width: float, height: float) -> Any:
 def draw_poses(
     axes: Any, poses: Float[Tensor, "pose joint 3"], bones: list[tuple[int, int]], *, colour: str = "C0"
 ) -> None:
-    """Stick figures side by side, seen from the camera: x to the right, y up."""
+    """Draw stick figures side by side, as seen from the camera: x to the right, y up.
+
+    Args:
+        axes: Matplotlib axes.
+        poses: The poses, from left to right.
+        bones: Pairs of joint indices; see ``Layout.bones``.
+        colour: Matplotlib colour.
+
+    >>> axes = new_figure(6, 3).subplots()
+    >>> draw_poses(axes, torch.rand(4, 3, 3), [(0, 1), (1, 2)])
+    >>> len(axes.lines)  # 4 poses of 2 bones
+    8
+    """
     poses = poses.detach().cpu()
     width = float((poses[..., 0].amax() - poses[..., 0].amin()).clamp(min=1e-6))
     for i, pose in enumerate(poses):
@@ -35,22 +58,32 @@ def draw_poses(
     axes.set_axis_off()
 
 
-def draw_alignment(figure: Any, found: Alignment, *, view_labels: list[list[str]] | None = None) -> None:
-    """The expected path over block pairs (views summed), the best path, and the views it turns through.
+def draw_alignment(figure: Any, alignment: Alignment, *, view_labels: list[list[str]] | None = None) -> None:
+    """Draw the plan over block pairs (summed over views) with the best path, and the views along the path.
 
-    ``view_labels`` names the views of each axis, for example their angles.
+    Args:
+        figure: Matplotlib figure.
+        alignment: The alignment of one pair.
+        view_labels: Names of the views of each view axis, for example their angles.
+
+    >>> from jeanie import trace
+    >>> figure = new_figure(6, 3)
+    >>> draw_alignment(figure, trace(torch.rand(1, 5, 4, 3))[0])
+    >>> len(figure.axes)  # the plan, and one panel per view axis
+    2
     """
-    views = found.path.shape[1] - 2
+    views = alignment.path.shape[1] - 2
     panels = figure.subplots(1, 1 + views, squeeze=False)[0]
-    plan = found.plan.detach().cpu()
-    shown = plan.flatten(2).sum(2) if views else plan
-    panels[0].imshow(shown.T, origin="lower", cmap="Greys", vmin=0, vmax=1, aspect="auto")
-    panels[0].plot(*found.path[:, :2].T.tolist(), color="C3", linewidth=1.5)
-    panels[0].set(xlabel="query block", ylabel="support block", title=f"distance {float(found.distance):.3g}")
-    step = torch.arange(len(found.path)).tolist()
+    plan = alignment.plan.detach().cpu()
+    weights = plan.flatten(2).sum(2) if views else plan
+    panels[0].imshow(weights.T, origin="lower", cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    panels[0].plot(*alignment.path[:, :2].T.tolist(), color="C3", linewidth=1.5)
+    title = f"distance {float(alignment.distance):.3g}"
+    panels[0].set(xlabel="query block", ylabel="support block", title=title)
+    step = torch.arange(len(alignment.path)).tolist()
     for axis in range(views):
         panel = panels[1 + axis]
-        panel.step(step, found.path[:, 2 + axis].tolist(), where="mid", color="C0")
+        panel.step(step, alignment.path[:, 2 + axis].tolist(), where="mid", color="C0")
         panel.set(
             xlabel="step of the path", title=f"view axis {axis + 1}", ylim=(-0.5, plan.shape[2 + axis] - 0.5)
         )

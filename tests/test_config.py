@@ -73,7 +73,7 @@ def test_what_is_wrong_inside_is_said_once():
         ("a.json", b"[1]", "a.json: needs a table"),
         ("a.json", b"\xff", "neither TOML nor JSON"),
         ("a.toml", b"size = 'x'", r"a.toml: Outer: size"),
-        ("a.toml", b"#" * (2**20 + 1), "no configuration"),
+        ("a.toml", b"#" * (2**20 + 1), "a configuration is smaller"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, name, content, message):

@@ -46,6 +46,9 @@ class Alignment:
         steps: Costs along the path ``[step]``.
         plan: Expected path under the softmin (like the cost of the pair); it is the gradient of ``distance``.
         backend: Backend that computed it: ``native`` or ``reference``.
+
+    >>> trace(torch.tensor([[[1.0, 9.0], [9.0, 2.0]]]))[0].steps.tolist()
+    [1.0, 2.0]
     """
 
     distance: Float[Tensor, ""]
@@ -96,7 +99,7 @@ def check_tensor(x: Tensor, name: str) -> Tensor:
 
 
 def check_size(size: int, name: str) -> None:
-    """Raise ShapeError for more numbers than any computer can hold."""
+    """Raise ShapeError if a tensor is larger than the memory of any computer."""
     if size > MAX_NUMBERS:
         raise ShapeError(
             f"{name} needs at most 2^{MAX_NUMBERS.bit_length() - 1} numbers, got {size}; split the batch or use "
@@ -164,11 +167,14 @@ def align(
         cost: Costs; 0 to 4 view axes.
         gamma: Temperature of the softmin; 0 is the hard minimum.
         shift: Views that one step may turn.
-        query_lengths: Blocks of every query; None means all. Padding may hold anything.
-        support_lengths: Blocks of every support.
+        query_lengths: Number of blocks of every query; None means all. Padding may have any values.
+        support_lengths: Number of blocks of every support; None means all.
         band: Largest |t/tau - s/tau'| of a path; None means no limit.
         plan: ``smooth``, or ``preprint`` for the preprint's printed Algorithm 1.
         backend: ``native`` (C++, CPU), ``reference`` (torch, any device) or ``auto``.
+
+    Returns:
+        One distance per pair.
 
     Raises:
         ShapeError: A tensor has the wrong shape, dtype or numbers.
@@ -234,8 +240,20 @@ def fvm(
 ) -> Float[Tensor, " pair"]:
     """Return free viewpoint matching (paper, Suppl.): each cell takes its best view, then soft-DTW runs.
 
-    cost'[t, s] = softmin of cost[t, s, v] over all views with ``view_gamma`` (``gamma`` if None). The other arguments,
-    dtypes and errors are those of ``align``.
+    cost'[t, s] = softmin of cost[t, s, v] over all views
+
+    Args:
+        cost: Costs; 0 to 4 view axes.
+        gamma: Temperature of the softmin over moves; 0 is the hard minimum.
+        view_gamma: Temperature of the softmin over views; None means ``gamma``.
+        query_lengths, support_lengths, band, backend: See ``align``.
+
+    Returns:
+        One distance per pair; see ``align`` for dtypes.
+
+    Raises:
+        ShapeError: A tensor has the wrong shape, dtype or numbers.
+        ConfigError: An option is out of range, or the band leaves no path.
 
     >>> float(fvm(torch.tensor([[[[5.0, 1.0, 7.0]]]]), gamma=0))
     1.0
@@ -273,8 +291,19 @@ def trace(
 ) -> list[Alignment]:
     """Return the alignment of every pair: soft distance, exact best path with its costs, expected plan.
 
-    The arguments and errors are those of ``align``. The path minimises the sum of costs (hard recursion in float64); a
-    greedy walk over soft values would miss it.
+    The path minimises the sum of costs (hard recursion in float64); a greedy walk over soft values would miss it.
+
+    Args:
+        cost: Costs; 0 to 4 view axes.
+        gamma: Temperature of the softmin for distance and plan; the path does not depend on it.
+        shift, query_lengths, support_lengths, band, plan, backend: See ``align``.
+
+    Returns:
+        One alignment per pair.
+
+    Raises:
+        ShapeError: A tensor has the wrong shape, dtype or numbers.
+        ConfigError: An option is out of range, or the band leaves no path.
 
     >>> trace(torch.tensor([[[1.0, 9.0], [9.0, 2.0]]]))[0].path.tolist()
     [[0, 0], [1, 1]]

@@ -53,20 +53,23 @@ def distances(
     """Return the alignment distance of every query to every support, or of matched pairs (``pairs="matched"``).
 
     The call runs in chunks, so the costs never exist as a whole, and features are not copied per pair. Half precision
-    is computed and returned in float32; its gradient has its own dtype. ``gamma``, the lengths, ``band``, ``plan`` and
-    ``backend`` are those of ``align``.
+    is computed and returned in float32; its gradient has its own dtype.
 
     Args:
         query: Block features; view axes make the alignment 4-D.
-        support: Block features; no view axes, or as many as the query (6-D).
+        support: Block features; no view axes, or the same number of view axes as the query (6-D).
         metric: Base distance between blocks: ``euclidean``, ``sqeuclidean`` or ``rbf``.
         sigma: Width of ``rbf``.
+        gamma, query_lengths, support_lengths, band, plan, backend: See ``align``.
         shift: Views that one step may turn; for ``matching="jeanie"`` only.
         normalise: ``length`` divides by tau + tau', ``area`` by tau tau'; ``divergence`` returns
             d(x, y) - (d(x, x) + d(y, y)) / 2, where self-distances compare motions as recorded, in their middle view.
         pairs: ``all``, or ``matched`` for query i with support i.
         matching: ``jeanie`` is the path through views; ``fvm`` lets every cell take its best view, then runs soft-DTW.
         view_gamma: Temperature over views for ``matching="fvm"``; ``gamma`` if None.
+
+    Returns:
+        The distances ``[query, support]``, or ``[pair]`` for matched pairs.
 
     Raises:
         ShapeError: A tensor has the wrong shape, dtype or numbers.
@@ -142,7 +145,7 @@ def _check_agreement(query: Tensor, support: Tensor, pairs: str) -> None:
     views = query.dim() - 3, support.dim() - 3
     if sum(views) > MAX_VIEW_AXES or views[1] > views[0]:
         raise ShapeError(
-            f"the query may have view axes, the support none or as many, {MAX_VIEW_AXES} in all; "
+            f"the query may have view axes, the support none or the same number, {MAX_VIEW_AXES} in all; "
             f"got {views[0]} and {views[1]}; drop or swap them"
         )
     if query.numel() * support.numel() > MAX_NUMBERS:
@@ -151,7 +154,8 @@ def _check_agreement(query: Tensor, support: Tensor, pairs: str) -> None:
         raise ConfigError(f"pairs needs 'all' or 'matched', got {pairs!r}")
     if pairs == "matched" and query.shape[0] != support.shape[0]:
         raise ShapeError(
-            f"matched pairs need as many queries as supports, got {len(query)} and {len(support)}; use pairs='all'"
+            f"matched pairs need equal numbers of queries and supports, got {len(query)} and {len(support)}; "
+            "use pairs='all'"
         )
 
 
@@ -175,7 +179,7 @@ def _check_matching(matching: str, view_gamma: Number, plan: str) -> None:
 
 
 def _zero_padding(x: Tensor, lengths: Tensor | None, name: str) -> Tensor:
-    """Return ``x`` with 0 in the padding, whatever it held."""
+    """Return ``x`` with 0 in the padding."""
     if lengths is None:
         return x
     if not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(lengths):

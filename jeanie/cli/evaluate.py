@@ -97,7 +97,10 @@ def evaluate(
         chosen = get_protocol(protocol)
         dataset = chosen.open(root)
         splits = chosen.splits(dataset, way=way, train_classes=train_classes)
-        wanted = [[model, *(others or [])], *([one] for one in _methods_to_compare(model, against, alone))]
+        wanted = [
+            [model, *(others or [])],
+            *([other] for other in _methods_to_compare(model, against, alone)),
+        ]
         methods = _with_distinct_names(
             [_join_seeds(texts, chosen, splits, world) for texts in wanted], wanted
         )
@@ -117,7 +120,7 @@ def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) 
     if alone and against:
         raise ConfigError("--alone and --against exclude each other")
     wanted = [] if alone else against or ["raw"]
-    return [one for one in dict.fromkeys(wanted) if one != model]
+    return [method for method in dict.fromkeys(wanted) if method != model]
 
 
 def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
@@ -196,7 +199,9 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
 def _common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
     """Return the splits that every method has a model for."""
     common = [
-        split for split in splits if all(one.splits is None or split.name in one.splits for one in methods)
+        split
+        for split in splits
+        if all(method.splits is None or split.name in method.splits for method in methods)
     ]
     if not common:
         raise ConfigError("no split that all methods were trained on; train them on the same splits")

@@ -30,6 +30,8 @@ def export_onnx(
             typer.echo(json.dumps({"file": str(out), "bytes": size, **description}))
             return
         typer.echo(f"{out}: {size} bytes")
-        for one in description["branches"]:
-            shape = ", ".join(map(str, one["shape"]))
-            typer.echo(f"{one['input']} [{shape}] -> {one['output']} [clip, output, {one['features']}]")
+        for branch in description["branches"]:
+            shape = ", ".join(map(str, branch["shape"]))
+            typer.echo(
+                f"{branch['input']} [{shape}] -> {branch['output']} [clip, output, {branch['features']}]"
+            )

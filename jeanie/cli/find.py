@@ -52,11 +52,11 @@ def find(
         if part is not None:
             query = query[_parse_part(part, query.rate or 30.0, len(query))]
         with show_progress(not as_json) as bar:
-            found = find_in(
+            result = find_in(
                 FewShotModel.load(model), query, open_source(archive), k,
                 jobs=jobs, cache=cache or default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
-        typer.echo(json.dumps(_result_facts(found))) if as_json else _print_result(found)
+        typer.echo(json.dumps(_result_facts(result))) if as_json else _print_result(result)
 
 
 def default_cache() -> Path:
@@ -79,24 +79,24 @@ def _parse_part(part: str, rate: float, frames: int) -> slice:
     return cut
 
 
-def _result_facts(found: SearchResult) -> dict[str, Any]:
-    rows = [asdict(match) | {"seconds": match.seconds} for match in found]
-    skipped = [{"name": name, "reason": reason} for name, reason in found.skipped]
-    return {"windows": found.windows, "compared": found.compared, "matches": rows, "skipped": skipped}
+def _result_facts(result: SearchResult) -> dict[str, Any]:
+    rows = [asdict(match) | {"seconds": match.seconds} for match in result]
+    skipped = [{"name": name, "reason": reason} for name, reason in result.skipped]
+    return {"windows": result.windows, "compared": result.compared, "matches": rows, "skipped": skipped}
 
 
-def _print_result(found: SearchResult) -> None:
+def _print_result(result: SearchResult) -> None:
     table = Table("clip", box=None, pad_edge=False)
     for name in ("from", "to", "distance"):
         table.add_column(name, justify="right")
     table.add_column("label")
-    for match in found:
+    for match in result:
         unit, ends = ("s", match.seconds) if match.seconds else ("", (match.start, match.end))
         place = [f"{end:.2f} {unit}" if unit else str(end) for end in ends]
         label = "" if match.label is None else str(match.label)
         table.add_row(escape(match.name or str(match.clip)), *place, f"{match.distance:.4f}", escape(label))
     Console(highlight=False).print(table)
-    share = 100 * found.compared / max(1, found.windows)
-    typer.echo(f"{found.windows} windows, {share:.1f} % of them aligned", err=True)
-    for name, reason in found.skipped:
+    share = 100 * result.compared / max(1, result.windows)
+    typer.echo(f"{result.windows} windows, {share:.1f} % of them aligned", err=True)
+    for name, reason in result.skipped:
         typer.echo(f"skipped {name}: {reason}", err=True)

@@ -54,7 +54,7 @@ def info(
             motion = read_motion(path, format=form)
             facts = {"kind": "motion", "path": str(path), **_motion_facts(motion)}
         if picture is not None:
-            _draw(motion, picture)
+            _write_picture(motion, picture)
             facts["picture"] = str(picture)
         typer.echo(json.dumps(facts) if as_json else _format_facts(facts) + "\n" + terminal_picture(motion))
 
@@ -102,7 +102,7 @@ def _format_facts(facts: dict[str, Any], indent: str = "") -> str:
         if isinstance(value, dict):
             lines += [f"{indent}{key}", _format_facts(value, indent + "  ")]
         elif isinstance(value, list) and value and isinstance(value[0], dict):
-            lines += [f"{indent}{key}", *(indent + "  " + ": ".join(map(str, one.values())) for one in value)]
+            lines += [f"{indent}{key}", *(indent + "  " + ": ".join(map(str, row.values())) for row in value)]
         elif value is not None:
             lines.append(f"{indent}{key:<16} {value}")
     return "\n".join(lines)
@@ -115,10 +115,10 @@ def _best_frame(motion: Motion) -> int:
     return int(best[(best - len(motion) // 2).abs().argmin()])
 
 
-def _lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
+def _list_lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
     """Return the bones (or single points) of a frame as pairs of points [2, 2] in the picture plane, right and up.
 
-    Camera space is right-handed with +z away from the camera, so what lies on the right has negative x.
+    Camera space is right-handed with +z away from the camera, so the right side of the picture has negative x.
     """
     flat = motion.joints[frame].double().numpy()[..., :2]
     flat = flat * [-1, 1]
@@ -134,7 +134,7 @@ def _lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
 
 def terminal_picture(motion: Motion) -> str:
     """Draw the skeleton of one frame in Braille characters, as seen from the camera."""
-    lines = _lines(motion, _best_frame(motion))
+    lines = _list_lines(motion, _best_frame(motion))
     dots = np.zeros((_HEIGHT * 4, _WIDTH * 2), np.bool_)
     if lines:
         ends = np.stack(lines)
@@ -148,15 +148,15 @@ def terminal_picture(motion: Motion) -> str:
     return "\n".join("".join(map(chr, row)).rstrip("\u2800") for row in signs).strip("\n")
 
 
-def _draw(motion: Motion, path: Path) -> None:
-    """Write a picture of poses from the first frame to the last, as seen from the camera."""
+def _write_picture(motion: Motion, path: Path) -> None:
+    """Write a picture file of poses from the first frame to the last, as seen from the camera."""
     try:
         figure = import_module("matplotlib.figure").Figure(figsize=(2.2 * _POSES, 3), layout="constrained")
     except ImportError:
         raise ConfigError("pictures need matplotlib; pip install 'jeanie[plots]'") from None
     frames = np.unique(np.linspace(0, len(motion) - 1, _POSES).round().astype(int))
     for axis, frame in zip(figure.subplots(1, _POSES, sharex=True, sharey=True), frames, strict=False):
-        for ends in _lines(motion, int(frame)):
+        for ends in _list_lines(motion, int(frame)):
             axis.plot(*ends.T, color="tab:blue", marker=".", linewidth=1.5, markersize=4)
         axis.set_title(f"frame {frame}", fontsize=8)
         axis.set_aspect("equal")

@@ -63,13 +63,13 @@ def label(
         names = _clip_names(dataset)
         given = _read_examples(examples, dataset, names)
         with show_progress(not as_json, "pairs") as bar:
-            found = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
+            labelling = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
         if out is not None:
-            write_atomically(out, _format_csv(names, found).encode())
+            write_atomically(out, _format_csv(names, labelling).encode())
         if as_json:
-            typer.echo(json.dumps(_result_facts(names, found, out)))
+            typer.echo(json.dumps(_result_facts(names, labelling, out)))
         else:
-            _print_result(names, found, out)
+            _print_result(names, labelling, out)
 
 
 def _clip_names(dataset: Dataset) -> list[str]:
@@ -85,15 +85,15 @@ def _read_examples(texts: list[str], dataset: Dataset, names: list[str]) -> list
         for number, clip in enumerate(getattr(dataset, "clips", ()))
         if clip.source.is_file() and clip.index == 0
     }
-    found = []
+    examples = []
     for text in texts:
         tag, equals, place = text.partition("=")
         if Path(text).exists() or text in at or not equals:
             tag, place = "", text
         elif not tag.strip():
             raise ConfigError(f"{text}: no label before the =; give LABEL=FILE")
-        found.append(_read_example(tag.strip(), place, dataset, at, files))
-    return found
+        examples.append(_read_example(tag.strip(), place, dataset, at, files))
+    return examples
 
 
 def _read_example(
@@ -116,40 +116,40 @@ def _read_example(
     return tag or str(known), shown
 
 
-def _format_csv(names: list[str], found: Labelling) -> str:
+def _format_csv(names: list[str], labelling: Labelling) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["name", "label", "confidence"])
-    for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True):
+    for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True):
         rows.writerow([name, "" if tag is None else tag, f"{sure:.4f}"])
     return text.getvalue()
 
 
-def _result_facts(names: list[str], found: Labelling, out: Path | None) -> dict[str, Any]:
-    counts = Counter(found.labels)
+def _result_facts(names: list[str], labelling: Labelling, out: Path | None) -> dict[str, Any]:
+    counts = Counter(labelling.labels)
     rows = [
         {"name": name, "label": tag, "confidence": round(sure, 4)}
-        for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)
+        for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True)
     ]
     facts = {
-        "motions": len(found),
+        "motions": len(labelling),
         "unlabelled": counts.pop(None, 0),
-        "classes": {str(tag): counts[tag] for tag in found.classes},
+        "classes": {str(tag): counts[tag] for tag in labelling.classes},
         "labels": rows,
     }
     return facts if out is None else facts | {"out": str(out)}
 
 
-def _print_result(names: list[str], found: Labelling, out: Path | None) -> None:
+def _print_result(names: list[str], labelling: Labelling, out: Path | None) -> None:
     """Print the label of every motion unless a file has them, then the number of motions per label."""
     if out is None:
         table = Table("name", "label", box=None, pad_edge=False)
         table.add_column("confidence", justify="right")
-        for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True):
+        for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True):
             table.add_row(escape(name), "" if tag is None else escape(str(tag)), f"{sure:.2f}")
         Console(highlight=False).print(table)
-    counts = Counter(found.labels)
-    counted = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
-    typer.echo(f"{len(found)} motions: {', '.join(counted)}", err=out is None)
+    counts = Counter(labelling.labels)
+    counted = [f"{counts[tag]} {tag}" for tag in labelling.classes] + [f"{counts[None]} without a label"]
+    typer.echo(f"{len(labelling)} motions: {', '.join(counted)}", err=out is None)
     if out is not None:
         typer.echo(f"{out}: the labels")

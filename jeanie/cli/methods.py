@@ -21,9 +21,9 @@ def methods(
     """List the methods for train --method: name, summary and missing packages."""
     with exit_on_error(as_json):
         rows = [
-            _method_facts(one)
-            for one in METHODS.values()
-            if search.lower() in f"{one.name} {one.summary}".lower()
+            _method_facts(method)
+            for method in METHODS.values()
+            if search.lower() in f"{method.name} {method.summary}".lower()
         ]
         if not rows:
             raise ConfigError(f"no method contains {search!r}; jeanie methods lists all of them")

@@ -62,29 +62,29 @@ def recognise(
             rows = []
             for file, motion in zip(files, motions, strict=True):
                 motion = name_motion(motion, file)
-                found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
-                for person, one in enumerate(found):
-                    rows.append(_answer_facts(file, one, person if each else None))
+                answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+                for person, answer in enumerate(answers):
+                    rows.append(_answer_facts(file, answer, person if each else None))
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
             notes = [describe_migration(recogniser.migrated)]
             if page is not None:
-                explanation = recogniser.explain(motions[0], found[0])
+                explanation = recogniser.explain(motions[0], answers[0])
                 explanation.write_html(page)
                 facts |= {"page": str(page), "explanation": explanation.json()}
                 notes += [explanation.text, f"{page}: explanation page"]
         print_report(facts, [_answer_table(rows), *notes], as_json)
 
 
-def _answer_facts(file: Path, found: Recognition, person: int | None) -> dict[str, Any]:
+def _answer_facts(file: Path, answer: Recognition, person: int | None) -> dict[str, Any]:
     return {
         "file": str(file),
         **({} if person is None else {"person": person}),
-        "label": found.label,
-        "confidence": round(found.confidence, 4),
-        "distance": found.distance if isfinite(found.distance) else None,
-        "nearest": found.nearest,
-        "example": found.example,
-        "scores": dict(found.scores),
+        "label": answer.label,
+        "confidence": round(answer.confidence, 4),
+        "distance": answer.distance if isfinite(answer.distance) else None,
+        "nearest": answer.nearest,
+        "example": answer.example,
+        "scores": dict(answer.scores),
     }
 
 

@@ -23,8 +23,8 @@ def setups(
     """Estimate the camera height and distance of every setup from the recorded people."""
     with exit_on_error(as_json):
         with show_progress(not as_json) as bar:
-            found = measure_setups(open_dataset(name, root), clips, bar)
-        write_setups(found, out)
+            positions = measure_setups(open_dataset(name, root), clips, bar)
+        write_setups(positions, out)
         rows = [
             {
                 "setup": setup,
@@ -33,7 +33,7 @@ def setups(
                 "tilt": round(place.tilt, 1),
                 "clips": place.clips,
             }
-            for setup, place in found.items()
+            for setup, place in positions.items()
         ]
         typer.echo(json.dumps({"table": str(out), "setups": rows}) if as_json else _format_setups(rows, out))
 

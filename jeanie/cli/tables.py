@@ -59,7 +59,7 @@ def tables(
     """
     with exit_on_error(as_json):
         if listed:
-            every = [one.describe() for one in load_tables().values()]
+            every = [table.describe() for table in load_tables().values()]
             typer.echo(
                 json.dumps({"tables": every})
                 if as_json
@@ -76,7 +76,7 @@ def tables(
         if not render:
             with show_progress(not as_json, "measurements") as bar:
                 run_cells(
-                    [one.cell for one in placed],
+                    [result.cell for result in placed],
                     place,
                     data=data,
                     jobs=jobs or os.cpu_count() or 1,

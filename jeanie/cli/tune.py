@@ -76,9 +76,11 @@ def tune(
         )
         with show_progress(not as_json, "trials") as bar:
             study = tune_study(tuning, root=root, jobs=jobs, progress=bar)
-        found = find_outcome(study, tuning)
-        files = {kind: str(path) for kind, path in found.write(place, recipe).items()}
-        typer.echo(json.dumps({**found.json(), "files": files}) if as_json else _format_outcome(found, files))
+        outcome = find_outcome(study, tuning)
+        files = {kind: str(path) for kind, path in outcome.write(place, recipe).items()}
+        typer.echo(
+            json.dumps({**outcome.json(), "files": files}) if as_json else _format_outcome(outcome, files)
+        )
 
 
 def _build_recipe(recipe: str, config: Path | None, method: str | None, episodes: int | None) -> Recipe:
@@ -96,14 +98,14 @@ def _read_space(path: Path, only: list[str] | None) -> dict[str, Dimension]:
     return read_space(path)
 
 
-def _format_outcome(found: Outcome, files: dict[str, str]) -> str:
+def _format_outcome(outcome: Outcome, files: dict[str, str]) -> str:
     """Return the best settings, their importances and the written files."""
-    start = "" if found.start is None else f" (the recipe as it was: {found.start:.2f} %)"
-    lines = [f"best validation {found.accuracy:.2f} %, trial {found.number}{start}"]
-    for name, value in found.changes.items():
-        share = found.importances.get(name)
+    start = "" if outcome.start is None else f" (the recipe as it was: {outcome.start:.2f} %)"
+    lines = [f"best validation {outcome.accuracy:.2f} %, trial {outcome.number}{start}"]
+    for name, value in outcome.changes.items():
+        share = outcome.importances.get(name)
         lines.append(f"  {name:<18} {value!s:<24}" + ("" if share is None else f" importance {share:.2f}"))
-    states = found.json()["states"]
+    states = outcome.json()["states"]
     lines.append("trials: " + ", ".join(f"{count} {state}" for state, count in states.items()))
     lines.append(f"written: {', '.join(files.values())}")
     return "\n".join(lines)

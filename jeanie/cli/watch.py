@@ -104,17 +104,17 @@ def _watch_folder(
                 _print_events(stream.push(motion) + stream.finish(), about, 0.0, unknown, as_json)
                 continue
             each, motion = persons == "each", name_motion(motion, file)
-            found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+            answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
         except JeanieError as error:
             bad += 1
             typer.echo(
                 json.dumps(about | {"error": str(error)}) if as_json else f"jeanie: {error}", err=not as_json
             )
             continue
-        for person, one in enumerate(found):
+        for person, answer in enumerate(answers):
             whose = about | ({"person": person} if each else {})
-            if unknown or one.label is not None:
-                _print_answer(whose, one.label, one.confidence, one.distance, None, as_json)
+            if unknown or answer.label is not None:
+                _print_answer(whose, answer.label, answer.confidence, answer.distance, None, as_json)
     return bad
 
 

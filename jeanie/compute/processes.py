@@ -74,7 +74,7 @@ def run_parallel(
 def _start_workers(
     jobs: int, function: Callable[..., Any], shared: Sequence[Any]
 ) -> Iterator[list[ProcessPoolExecutor]]:
-    """Executors of one process each; on exit, all tasks are stopped and all processes have ended."""
+    """Yield executors of one process each; on exit, all tasks are stopped and all processes have ended."""
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)  # nothing is sent: its end tells workers to stop
     setup = (receiver, function, shared)

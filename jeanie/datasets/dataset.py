@@ -19,7 +19,18 @@ Tag = str | int | None
 
 @runtime_checkable
 class Dataset(Protocol):
-    """The interface of every data set. ``labels``, ``subjects`` and ``views`` are in the order of ``motions``."""
+    """The interface of every data set.
+
+    Attributes:
+        name: Name of the data set.
+        layout: Layout of the motions.
+        motions: The motions; each one is read when it is indexed.
+        labels, subjects, views: Tags of the motions, in the same order; None if unknown.
+
+    >>> from jeanie import open_synthetic
+    >>> isinstance(open_synthetic(), Dataset)
+    True
+    """
 
     @property
     def name(self) -> str: ...

@@ -156,11 +156,20 @@ _HDF5 = {
 def detect_format(path: str | Path) -> str:
     """Detect the format of a file from its first bytes and its name.
 
+    Args:
+        path: The file, or a folder with one OpenPose file per frame.
+
     Returns:
         A key of ``FORMATS``.
 
     Raises:
         DataError: The format is unknown, or the file cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text("HIERARCHY")
+    ...     detect_format(file.name)
+    'bvh'
     """
     path = Path(path)
     if path.is_dir():
@@ -189,9 +198,19 @@ def read_motion(path: str | Path, *, format: str | None = None, layout: Layout |
         format: A key of ``FORMATS``. By default it is detected from the content and the name of the file.
         layout: Layout of the joints, or its name. Needed if the format does not define one.
 
+    Returns:
+        The motion.
+
     Raises:
         DataError: The file cannot be read. The message names the file, the line of a text file, and the cause.
         ConfigError: ``format`` or ``layout`` is unknown, or an optional library is missing.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/wave.npz", joints=np.ones((60, 25, 3)))
+    ...     len(read_motion(f"{folder}/wave.npz", layout="ntu25"))
+    60
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
@@ -216,9 +235,15 @@ def open_dataset(name: str, root: str | Path | None = None) -> Dataset:
         root: The folder of the unpacked data set, or an archive of it. By default the folder ``name`` in
             ``$JEANIE_DATA``.
 
+    Returns:
+        The data set.
+
     Raises:
         DataError: The folder or its files cannot be read.
         ConfigError: The name is unknown, or ``root`` is missing and ``$JEANIE_DATA`` is not set.
+
+    >>> open_dataset("synthetic").labels[0]
+    'wave'
     """
     if name == "synthetic" and root is None:
         return open_synthetic()

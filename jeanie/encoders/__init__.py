@@ -11,7 +11,7 @@ from jeanie.encoders.config import (
     TemporalEncoderConfig,
     ViewAdaptiveEncoderConfig,
 )
-from jeanie.encoders.graph import GraphFilter, normalised_adjacency, propagation
+from jeanie.encoders.graph import GraphFilter, compute_propagation, normalise_adjacency
 from jeanie.encoders.transformer import Transformer
 
 __all__ = [
@@ -26,6 +26,6 @@ __all__ = [
     "TemporalEncoderConfig",
     "Transformer",
     "ViewAdaptiveEncoderConfig",
-    "normalised_adjacency",
-    "propagation",
+    "compute_propagation",
+    "normalise_adjacency",
 ]

@@ -1,8 +1,8 @@
 """Baselines that the paper compares with: skeletons as images, and view-adaptive networks.
 
-All have the size of the paper's encoder, 0.1 to 0.5 million weights, and start from random weights; the published
+All have the size of the paper's encoder, 0.1 to 0.5 million weights, and start from random weights. The published
 systems use ResNets of up to 24 million weights, some pretrained on ImageNet. Normalisation is over groups of channels
-of one image, not over the batch, so that a clip's features do not depend on the other clips of its batch.
+of one image, not over the batch, so the features of a clip do not depend on the other clips of its batch.
 """
 
 import torch
@@ -15,7 +15,7 @@ from jeanie.errors import ConfigError
 __all__ = ["ImageEncoder", "ViewAdaptive", "arrange_colour_thirds", "build_baseline", "euler_rotation"]
 
 _GROUPS = 8
-_GRID = 4  # an image is averaged to 4 x 4 cells, which keeps the rough place of an event
+_GRID = 4  # an image is averaged to 4 x 4 cells, which keep the approximate position of an event
 
 
 def build_baseline(
@@ -29,11 +29,13 @@ def build_baseline(
     kind, width, features = config.kind, config.width, config.features
     if kind != "image" and channels != 3:
         raise ConfigError(
-            f"an encoder of kind {kind!r} reads positions alone, 3 numbers per joint, got {channels}; "
+            f"an encoder of kind {kind!r} needs positions only, 3 numbers per joint, got {channels}; "
             "set inputs.streams to ('joints',)"
         )
     if kind != "va-rnn" and width % _GROUPS:
-        raise ConfigError(f"an encoder of kind {kind!r} needs a width in steps of {_GROUPS}, got {width}")
+        raise ConfigError(
+            f"an encoder of kind {kind!r} needs a width that is a multiple of {_GROUPS}, got {width}"
+        )
     if kind == "va-rnn":
         return ViewAdaptive(_FramePoses(joints, width), _Recurrent(joints, width, features))
     image = ImageEncoder(channels, width, features, thirds=kind == "image-thirds")
@@ -104,8 +106,8 @@ class ViewAdaptive(nn.Module):
     ) -> Float[Tensor, "*batch length joint 3"]:
         """Return the joints as seen from the estimated viewpoints."""
         pose: Tensor = self.poses(blocks)
-        turn, place = euler_rotation(pose[..., :3]), pose[..., None, 3:]
-        return (blocks - place) @ turn.mT
+        rotation, position = euler_rotation(pose[..., :3]), pose[..., None, 3:]
+        return (blocks - position) @ rotation.mT
 
     def forward(self, blocks: Float[Tensor, "*batch length joint 3"]) -> Float[Tensor, "*batch feature"]:
         features: Tensor = self.encoder(self.change_viewpoint(blocks))
@@ -124,7 +126,7 @@ def euler_rotation(angles_rad: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*bat
 
 
 class _ZeroLinear(nn.Module):
-    """A linear map whose initial weights are 0, whatever the initialisation of the network."""
+    """A linear map with initial weights of 0, which the initialisation of the network does not change."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

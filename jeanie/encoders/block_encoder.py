@@ -26,7 +26,7 @@ __all__ = ["BlockEncoder"]
 
 
 class BlockEncoder(nn.Module):
-    """Encoder of blocks: each alone, or with its neighbours (kind "temporal").
+    """Encoder of blocks: each block separately, or with its neighbours (kind "temporal").
 
     Args:
         layout: Joints of the blocks. Only kind "raw" takes ``None``, which allows any number of joints.
@@ -59,7 +59,7 @@ class BlockEncoder(nn.Module):
         super().__init__()
         if block < 1 or channels < 1:
             raise ConfigError(
-                f"a block has 1 frame and 1 channel or more, got block={block} and channels={channels}"
+                f"a block needs at least 1 frame and 1 channel, got block={block} and channels={channels}"
             )
         self.layout, self.block, self.channels, self.config = layout, block, channels, config
         self.span = self.stride = 1
@@ -84,9 +84,7 @@ class BlockEncoder(nn.Module):
         if not isinstance(config, RawEncoderConfig):
             return config.features
         if self.layout is None:
-            raise ConfigError(
-                "raw features have as many numbers as a block, which depends on the joints: give layout"
-            )
+            raise ConfigError("the size of raw features depends on the number of joints: give layout")
         return self.block * len(self.layout) * self.channels
 
     def forward(
@@ -121,7 +119,7 @@ class BlockEncoder(nn.Module):
         joints = shape[-2:-1] if self.layout is None else (len(self.layout),)
         if len(shape) < 4 or shape[-3:] != (self.block, *joints, self.channels):
             raise ShapeError(
-                f"this encoder reads (..., block, {self.block} frames, {self._joint_text}, {self.channels} channels), "
+                f"this encoder needs (..., block, {self.block} frames, {self._joint_text}, {self.channels} channels), "
                 f"got shape {shape}; {self._suggest_fix(shape)}"
             )
         weight = next(self.parameters(), None)
@@ -134,17 +132,17 @@ class BlockEncoder(nn.Module):
     def _suggest_fix(self, shape: tuple[int, ...]) -> str:
         """Return advice on blocks of the wrong shape."""
         if len(shape) < 4:
-            return "cut motions with jeanie.skeleton.blocks, and for one block use blocks[None]"
+            return "cut motions with jeanie.blocks, and for one block use blocks[None]"
         if self.layout is not None and shape[-2] != len(self.layout):
             return (
-                f"bring the motion to {self.layout.name} with jeanie.skeleton.convert, "
+                f"convert the motion to {self.layout.name} with jeanie.convert, "
                 "or build the encoder for its layout"
             )
         if shape[-3] != self.block:
             return (
                 f"cut with blocks(joints, length={self.block}), or build the encoder with block={shape[-3]}"
             )
-        return f"give it the streams it was built for, or build the encoder with channels={shape[-1]}"
+        return f"use {self.channels // 3} streams, or build the encoder with channels={shape[-1]}"
 
 
 def _build_network(layout: Layout | None, block: int, channels: int, config: EncoderConfig) -> nn.Module:
@@ -152,7 +150,7 @@ def _build_network(layout: Layout | None, block: int, channels: int, config: Enc
         return nn.Flatten(-3)
     if layout is None:
         raise ConfigError(
-            f"an encoder of kind {config.kind!r} needs to know the joints: give layout, for example LAYOUTS['ntu25']"
+            f"an encoder of kind {config.kind!r} needs a layout, got None; give for example LAYOUTS['ntu25']"
         )
     numbers = block * len(layout) * channels
     match config:
@@ -194,7 +192,7 @@ class _GraphEncoder(nn.Module):
 
 
 def _build_joint_mlp(numbers: int, width: int, dropout: float) -> nn.Sequential:
-    """Return the MLP per joint: with 3 channels ``numbers`` is the paper's 3M; 6M and 9M follow."""
+    """Return the MLP per joint; with 3 channels its sizes are the 3M, 6M and 9M of the paper."""
     return nn.Sequential(
         nn.Linear(numbers, 2 * numbers),
         nn.LayerNorm(2 * numbers),
@@ -209,7 +207,10 @@ def _build_joint_mlp(numbers: int, width: int, dropout: float) -> nn.Sequential:
 
 
 def _build_mlp(numbers: int, config: MlpEncoderConfig) -> nn.Sequential:
-    """Return linear layers with ReLU between them over the flattened block, made in order so that seeds repeat."""
+    """Return linear layers with ReLU between them, over the flattened block.
+
+    They are created in order, so that a seed always gives the same weights.
+    """
     sizes = (numbers, *config.mlp, config.features)
     parts: list[nn.Module] = [nn.Flatten(-3)]
     for before, after in pairwise(sizes):

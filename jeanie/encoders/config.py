@@ -29,26 +29,30 @@ class _NetworkConfig(Config):
     features: Size = Field(default=50, description="size of the features of a block, d'")
     init: Literal["xavier", "normal", "torch"] = Field(
         default="xavier",
-        description="initial weights; the paper's are 'normal', N(0, 1), which saturate; 'torch' keeps those of torch",
+        description="initial weights: xavier; normal is N(0, 1) as in the paper, which saturates; torch is the "
+        "default of torch",
     )
 
 
 class GraphEncoderConfig(_NetworkConfig):
     """The paper's network: an MLP per joint, a graph filter, optionally a transformer over the joints.
 
-    The defaults are the paper's for small data sets. Dropout acts where the paper has it, in the MLP before the
-    graph filter, and nowhere else.
+    The defaults are those of the paper for small data sets. As in the paper, dropout is only in the MLP before the
+    graph filter.
+
+    >>> GraphEncoderConfig(width=64).graph
+    's2gc'
     """
 
     kind: Literal["graph"] = "graph"
     graph: GraphKind = Field(default="s2gc", description="filter over the bones")
     layers: Size = Field(default=6, description="layers or hops of the filter, L")
     alpha: float = Field(
-        default=0.5, ge=0, le=1, description="share of the unfiltered joints, for appnp and s2gc"
+        default=0.5, ge=0, le=1, description="weight of the unfiltered joints, for appnp and s2gc"
     )
     width: Size = Field(default=32, description="features per joint, d")
-    transformer: bool = Field(default=False, description="adds a transformer over the joints after the graph")
-    hidden: Size = Field(default=64, description="size inside the transformer's MLP")
+    transformer: bool = Field(default=False, description="add a transformer over the joints after the graph")
+    hidden: Size = Field(default=64, description="hidden size of the transformer's MLP")
     heads: Size = Field(default=6, description="heads of the transformer")
     head_size: Size = Field(default=5, description="features per head of the transformer")
     depth: Size = Field(default=6, description="layers of the transformer")
@@ -56,7 +60,14 @@ class GraphEncoderConfig(_NetworkConfig):
 
 
 class TemporalEncoderConfig(_NetworkConfig):
-    """An ensemble of residual convolutions along the blocks; see ``TemporalEncoder``."""
+    """An ensemble of residual convolutions along the blocks; see ``TemporalEncoder``.
+
+    Raises:
+        ConfigError: If scales or shares do not fit the members.
+
+    >>> TemporalEncoderConfig(members=3).strides
+    (2, 1, 1)
+    """
 
     kind: Literal["temporal"] = "temporal"
     width: Size = Field(default=32, description="features inside a member")
@@ -68,7 +79,7 @@ class TemporalEncoderConfig(_NetworkConfig):
     positions: float = Field(
         default=0.0, ge=0, description="gain of the joints' positions, which are appended to the features"
     )
-    dense: bool = Field(default=False, description="gives one output per block, whatever the strides")
+    dense: bool = Field(default=False, description="return one output per block, independent of the strides")
     scales: tuple[tuple[Size, ...], ...] = Field(
         default=(), description="strides of every member, if they are not all the same"
     )
@@ -78,29 +89,37 @@ class TemporalEncoderConfig(_NetworkConfig):
 
     @model_validator(mode="after")
     def _check_members(self) -> "TemporalEncoderConfig":
-        """Check that all members have as many outputs, and that scales and shares have one entry per member."""
-        spans = {prod(own) for own in (self.strides, *self.scales)}
+        """Check that members have equal numbers of outputs, and that scales and shares have one entry per member."""
+        spans = {prod(strides) for strides in (self.strides, *self.scales)}
         if self.scales and (len(self.scales) != self.members or len(spans) > 1):
             raise ConfigError(
-                f"scales has strides for each of {self.members} members, with the product of strides "
+                f"scales needs strides for each of {self.members} members, each with the product "
                 f"{prod(self.strides)}, got {self.scales}"
             )
         if self.shares and (len(self.shares) != self.members or not sum(self.shares)):
             raise ConfigError(
-                f"shares has a number for each of {self.members} members, some above 0, got {self.shares}"
+                f"shares needs a number for each of {self.members} members, at least one above 0, got {self.shares}"
             )
         return self
 
 
 class MlpEncoderConfig(_NetworkConfig):
-    """An MLP over the flattened block."""
+    """An MLP over the flattened block.
+
+    >>> MlpEncoderConfig(mlp=(128, 64)).features
+    50
+    """
 
     kind: Literal["mlp"] = "mlp"
     mlp: tuple[Size, ...] = Field(default=(256,), description="hidden sizes")
 
 
 class RawEncoderConfig(Config):
-    """No network: the coordinates of a block are its features."""
+    """No network: the coordinates of a block are its features.
+
+    >>> RawEncoderConfig().kind
+    'raw'
+    """
 
     kind: Literal["raw"] = "raw"
 
@@ -130,10 +149,10 @@ EncoderConfig = Annotated[
 ]
 """Any encoder; ``kind`` selects the class."""
 
-# The paper prints every size but the head's. Ours is width / heads, rounded, except for NTU: there the paper
-# counts 0.25 to 0.5 M parameters, which 25 joints and blocks of 8 frames reach with the transformer at head
-# sizes 8 to 20 (NTU-60) and at head size 1 alone (NTU-120; size 2 has 514,272). Without the transformer no
-# head size matters and the counts are 169,868 and 654,768. The transformer is on where the paper reports it.
+# The paper prints every size except that of a head. Here it is width / heads, rounded, except for NTU. There the
+# paper counts 0.25 to 0.5 M parameters. With 25 joints and blocks of 8 frames, the transformer has this number at
+# head sizes 8 to 20 (NTU-60) and only at head size 1 (NTU-120; size 2 has 514,272). Without the transformer, the
+# counts are 169,868 and 654,768. The presets use the transformer where the paper reports it.
 PRESETS: Mapping[str, GraphEncoderConfig] = MappingProxyType(
     {
         "small": GraphEncoderConfig(),
@@ -148,4 +167,4 @@ PRESETS: Mapping[str, GraphEncoderConfig] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The paper's sizes, by data set."""
+"""The sizes of the paper by data set."""

@@ -1,4 +1,4 @@
-"""A tensor that is computed, not learnt, and lives in a module beside the weights."""
+"""A tensor of a module that is computed, not learnt."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ __all__ = ["Constant"]
 
 
 class Constant(nn.Module):
-    """A fixed tensor that goes wherever its module goes: same dtype, same device, in no state dict.
+    """A fixed tensor with the dtype and device of its module; it is not in the state dict.
 
-    A plain buffer would keep the rounding of its first dtype: made in float32 and then ``.double()``, it is
-    wrong in the eighth digit. This one is cast from its float64 values every time the module is moved.
+    A plain buffer would keep the rounding of its first dtype: created in float32 and converted to float64, it is
+    wrong in the eighth digit. This tensor is converted from its float64 values whenever the module is moved.
     """
 
     value: Tensor
@@ -30,5 +30,5 @@ class Constant(nn.Module):
         return self
 
     def forward(self) -> Tensor:
-        """The tensor, in the dtype and on the device of the module."""
+        """Return the tensor in the dtype and on the device of the module."""
         return self.value

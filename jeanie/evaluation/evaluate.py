@@ -13,7 +13,7 @@ from jeanie.evaluation.report.report import Report
 from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.classes import Rule
 from jeanie.fewshot.config import REFERENCE, ModelConfig
-from jeanie.fewshot.episodes import Episode, in_order
+from jeanie.fewshot.episodes import Episode, sort_tags
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
@@ -51,13 +51,17 @@ def evaluate(
         rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
         seeds: Seeds that the model was trained with, for the report; `pool_seeds` combines reports of seeds.
         limit: Test episodes per split (default: all).
-        progress: Called with (pairs done, pairs in total), for each model anew.
+        progress: Called with (pairs done, pairs in total), separately for each model.
 
     Returns:
         The report.
 
     Raises:
         ConfigError: There is no split, or a split has no model.
+
+    >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic", limit=1)
+    >>> report.method, report.way, report.shot
+    ('raw DTW', 10, 1)
     """
     protocol = get_protocol(protocol) if isinstance(protocol, str) else protocol
     dataset = protocol.open() if dataset is None else dataset
@@ -66,7 +70,7 @@ def evaluate(
     if not splits:
         raise ConfigError(f"{protocol.name}: no split to evaluate on; give at least one")
     tests = [_select_tests(split, limit) for split in splits]
-    classes = in_order([tag for split in splits for tag in split.test_classes])
+    classes = sort_tags([tag for split in splits for tag in split.test_classes])
     parts: dict[str, list[Predictions]] = {}
     for split_model, numbers, store in _prepare_models(model, splits, dataset):
         groups = [(number, name, test) for number in numbers for name, test in tests[number].items()]

@@ -19,7 +19,7 @@ Progress = Callable[[int, int], Any]
 
 FIRST_BATCH = 16  # clips in the first batch, before the size of the features is known
 MAX_BATCH = 512  # clips in a batch
-_MAX_NUMBERS = 2**26  # numbers in the features of one side held at a time: 256 MB in float32
+_MAX_NUMBERS = 2**26  # numbers in the features of queries or of supports at a time: 256 MB in float32
 
 
 @contextmanager

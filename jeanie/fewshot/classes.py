@@ -45,7 +45,7 @@ def classify(
     if rule != "mean":
         raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
     if len(support_labels.unique()) < way:
-        raise ShapeError(f"every one of the {way} classes needs a support for the rule 'mean'")
+        raise ShapeError(f"the rule 'mean' needs a support of each of the {way} classes")
     return class_distances(distances, support_labels, way, rule).argmin(1)
 
 
@@ -72,12 +72,12 @@ def average_classes(support: Features, labels: Int[Tensor, " support"], way: int
     shots = member.sum(0)
     if bool((shots == 0).any()):
         raise ShapeError(
-            f"every one of the {way} classes needs a support, got {shots.int().tolist()} of each"
+            f"each of the {way} classes needs a support, got {shots.int().tolist()} supports per class"
         )
     counts = torch.stack([support.counts[labels == k].amax() for k in range(way)])
     if bool((counts[labels] != support.counts).any()):
         raise ShapeError(
-            "the mean of motions needs as many blocks in each of a class: set inputs.prepare.frames, "
+            "the mean of a class needs supports with equal numbers of blocks: set inputs.prepare.frames, "
             "or align.method to 'pool'"
         )
     values = torch.einsum("sk,s...->k...", member / shots, support.values)
@@ -94,5 +94,5 @@ def attention_distances(
     """
     attention = torch.log_softmax(-distances / 2, 1)
     classes = torch.arange(way, device=distances.device)
-    other = labels.to(distances.device)[:, None] != classes
-    return -torch.logsumexp(attention[:, :, None].masked_fill(other, -torch.inf), 1)
+    is_other = labels.to(distances.device)[:, None] != classes
+    return -torch.logsumexp(attention[:, :, None].masked_fill(is_other, -torch.inf), 1)

@@ -33,7 +33,11 @@ __all__ = [
 
 
 class NoViewsConfig(Config):
-    """No simulated views: motions are compared as recorded."""
+    """No simulated views: motions are compared as recorded.
+
+    >>> NoViewsConfig().kind
+    'none'
+    """
 
     kind: Literal["none"] = "none"
     sides: ClassVar[Literal["query", "both"]] = "query"
@@ -43,8 +47,10 @@ class NoViewsConfig(Config):
 
 
 class _GridConfig(Config):
-    azimuth: float = Field(default=45, ge=0, le=180, description="largest turn to either side, degrees")
-    altitude: float = Field(default=45, ge=0, le=90, description="largest lift up and down, degrees")
+    azimuth: float = Field(
+        default=45, ge=0, le=180, description="largest angle to the left and right, degrees"
+    )
+    altitude: float = Field(default=45, ge=0, le=90, description="largest angle up and down, degrees")
     step: float = Field(default=15, gt=0, description="degrees between neighbouring views")
     sides: Literal["query", "both"] = Field(
         default="query", description="motions that get views: the query (4-D), or query and support (6-D)"
@@ -52,33 +58,41 @@ class _GridConfig(Config):
 
 
 class EulerViewsConfig(_GridConfig):
-    """Views by rotation (METHOD 4): a grid of both angles, or one row per angle (euler-simple)."""
+    """Views by rotation (METHOD 4): a grid of both angles, or one row per angle (euler-simple).
+
+    >>> EulerViewsConfig(azimuth=30, altitude=0).build().shape
+    (5, 1)
+    """
 
     kind: Literal["euler", "euler-simple"] = "euler"
 
     def build(self) -> EulerViews | EulerSimple:
-        """Return the views as a function of joints."""
+        """Return the views, a function of joints."""
         views = EulerViews if self.kind == "euler" else EulerSimple
         return views(self.azimuth, self.altitude, self.step)
 
 
 class CameraViewsConfig(_GridConfig):
-    """Views by simulated cameras (METHOD 4)."""
+    """Views by simulated cameras (METHOD 4).
+
+    >>> CameraViewsConfig(azimuth=30, altitude=0).build().shape
+    (5, 1)
+    """
 
     kind: Literal["camera"] = "camera"
-    camera: str = Field(default="kinect2", description="sensor whose camera is assumed")
+    camera: str = Field(default="kinect2", description="sensor whose camera is simulated")
     distance: float | None = Field(
-        default=None, gt=0, description="metres to the subject; null: the sensor's default"
+        default=None, gt=0, description="distance to the subject in metres; null: the default of the sensor"
     )
 
     def build(self) -> CameraViews:
-        """Return the views as a function of joints.
+        """Return the views, a function of joints.
 
         Raises:
             ConfigError: If the camera is unknown.
         """
         if self.camera not in CAMERAS:
-            raise ConfigError(f"no camera {self.camera!r}; the known ones are {', '.join(CAMERAS)}")
+            raise ConfigError(f"no camera {self.camera!r}; the known cameras are {', '.join(CAMERAS)}")
         camera = CAMERAS[self.camera]
         if self.distance is not None:
             camera = Camera(camera.intrinsics, self.distance, camera.height)
@@ -99,10 +113,12 @@ class _ComparisonConfig(Config):
     )
     sigma: float = Field(default=2.0, gt=0, description="width of the rbf distance")
     gamma: float = Field(default=0.01, ge=0, description="softmin temperature; 0 is the hard minimum")
-    relative: bool = Field(default=False, description="measures gamma in running means of the base distance")
+    relative: bool = Field(
+        default=False, description="multiply gamma by the running mean of the base distance"
+    )
     persons: Literal["mean", "matched"] = Field(
         default="mean",
-        description="how persons are combined: the mean of their features, or the best match of two with two",
+        description="how persons are combined: the mean of their features, or the best match of two persons with two",
     )
 
 
@@ -114,7 +130,11 @@ class _PathConfig(_ComparisonConfig):
 
 
 class JeanieConfig(_PathConfig):
-    """A smooth path through time and views (METHOD 6); without views it is soft-DTW."""
+    """A smooth path through time and views (METHOD 6); without views it is soft-DTW.
+
+    >>> JeanieConfig(gamma=0.1).shift
+    1
+    """
 
     method: Literal["jeanie"] = "jeanie"
     shift: int = Field(default=1, ge=0, description="largest change of view per step")
@@ -122,7 +142,11 @@ class JeanieConfig(_PathConfig):
 
 
 class FvmConfig(_PathConfig):
-    """Free viewpoint matching: a path through time, any view at every step (METHOD 6)."""
+    """Free viewpoint matching: a path through time, any view at every step (METHOD 6).
+
+    >>> FvmConfig(gamma=0.1).method
+    'fvm'
+    """
 
     method: Literal["fvm"] = "fvm"
     view_gamma: float | None = Field(
@@ -181,7 +205,7 @@ class ModelConfig(Config):
     encoder: EncoderConfig = GraphEncoderConfig()
     align: AlignConfig = JeanieConfig()
     weight: float = Field(default=1.0, ge=0, description="factor of this model's distance in a sum")
-    unit: float = Field(default=1.0, gt=0, description="distance that counts as 1 in a sum")
+    unit: float = Field(default=1.0, gt=0, description="divisor of this model's distance in a sum")
     hubness: float = Field(default=0.0, ge=0, description="exponent of the hubness correction; 0 disables it")
     mirror_penalty: float | None = Field(
         default=None,
@@ -205,7 +229,7 @@ RAW = ModelConfig(
     encoder=RawEncoderConfig(),
     align=JeanieConfig(metric="euclidean", gamma=0.0, normalise="length"),
 )
-"""DTW on positions in units of body size and deviations from the mean pose: no learning, no views."""
+"""DTW on positions in units of body size and on deviations from the mean pose; without learning and views."""
 
 _FINE = RAW.with_values(
     inputs=InputConfig(
@@ -239,10 +263,11 @@ REFERENCE = _FINE.with_values(
 )
 """The reference: the best model without learning, the baseline of every learnt one.
 
-It compares canonical bodies, so that size, place and facing do not matter and two persons are matched. It adds three
-distances: positions with deviations from the mean pose, velocities, and positions over quarters of the clip. Each is
-in units of its median on motion capture and gestures, and a query also matches by its mirror image. Gains, weights
-and the mirror penalty were chosen on held-out subjects of CMU, on procedural gestures and on the embedded data set.
+It compares canonical bodies, so the result does not depend on size, position and direction. Two persons are matched.
+It adds three distances: of positions with deviations from the mean pose, of velocities, and of positions over quarters
+of the clip. Each distance is divided by its median on motion capture and gestures. A query also matches by its mirror
+image. Gains, weights and the mirror penalty were chosen on held-out subjects of CMU, on procedural gestures and on the
+embedded data set.
 """
 
 RAWS: Mapping[str, ModelConfig] = MappingProxyType({"dtw": RAW, "reference": REFERENCE})
@@ -268,10 +293,10 @@ def check_model_config(config: ModelConfig) -> None:
             "and views.sides to 'query', or hubness to 0"
         )
     if config.align.persons == "matched" and prepare.persons > 2:
-        raise ConfigError("persons are matched two and two: set inputs.prepare.persons to 1 or 2")
+        raise ConfigError("at most two persons can be matched: set inputs.prepare.persons to 1 or 2")
     if config.align.persons == "matched" and config.align.classes == "prototype":
         raise ConfigError("two matched persons have no mean: set align.persons to 'mean' for prototypes")
     if config.align.classes == "attention" and config.align.metric != "cosine":
-        raise ConfigError("attention is over cosines: set align.metric to 'cosine'")
+        raise ConfigError("attention needs cosine distances: set align.metric to 'cosine'")
     if isinstance(config.align, UncertainConfig) and config.align.normalise == "divergence":
-        raise ConfigError("uncertainty has no self-distance: set align.normalise to 'length', 'area' or null")
+        raise ConfigError("uDTW has no divergence: set align.normalise to 'length', 'area' or null")

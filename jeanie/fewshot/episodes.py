@@ -1,7 +1,7 @@
-"""Episodes: which clips are supports and which are queries, drawn anew for every small task.
+"""Episodes: small tasks, each with its supports and queries.
 
-An N-way Z-shot episode has N classes, Z supports of each and some queries of each. Episodes hold clip numbers
-only and are made from tags: no motion is read. All draws can be repeated on any machine and in any process.
+An N-way Z-shot episode has N classes, and per class Z supports and some queries. Episodes hold clip numbers only.
+They are built from tags (labels, subjects, views), so no motion is read. The draws are the same on every machine.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,21 +17,22 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError
 
-__all__ = ["Draw", "Episode", "Episodes", "Exemplars", "PublishedEpisodes", "Tag", "in_order"]
+__all__ = ["Draw", "Episode", "Episodes", "Exemplars", "PublishedEpisodes", "Tag", "sort_tags"]
 
 Tag = str | int
 Item = TypeVar("Item")
 Clips = NDArray[np.int64]
 
-_TRIES = 1000  # draws of supports before a class is said to have no query that is apart from them
-_NONE: Clips = np.zeros(0, np.int64)
+_TRIES = 1000  # draws of supports before a class is reported to have too few queries that differ from them
+_NO_CLIPS: Clips = np.zeros(0, np.int64)
 
 
 class Draw:
-    """Draws without replacement from a key of whole numbers; the same key gives the same draws for ever.
+    """Draws without replacement from a key of integers; equal keys give equal draws in every version of numpy.
 
-    numpy keeps the raw words of a bit generator unchanged between versions, but not what its own methods make
-    of them, so the words of PCG64 are turned into choices here (Fisher and Yates; word modulo what is left).
+    numpy keeps the raw output of a bit generator unchanged between versions, but not the output of its random
+    methods. This class therefore computes the choices from the raw words of PCG64 (Fisher-Yates shuffle; an index is
+    a word modulo the number of remaining items).
 
     >>> Draw(0, 7).pick("abcdef", 3) == Draw(0, 7).pick("abcdef", 3)
     True
@@ -39,30 +40,30 @@ class Draw:
 
     def __init__(self, *key: int) -> None:
         if any(part < 0 for part in key):
-            raise ConfigError(f"a seed is a whole number of 0 or more, got {key}")
-        # the length comes first because numpy pads a short key with zeros: (5,) would be (5, 0)
+            raise ConfigError(f"a seed must be an integer of 0 or more, got {key}")
+        # the length comes first because numpy pads a short key with zeros: (5,) would equal (5, 0)
         self._words = np.random.PCG64(np.random.SeedSequence([len(key), *key]))
 
-    def places(self, total: int, count: int) -> list[int]:
-        """``count`` different numbers below ``total``, in the order in which they were drawn."""
-        moved: dict[int, int] = {}
-        chosen = []
-        for place in range(count):
-            other = place + int(self._words.random_raw()) % (total - place)
-            chosen.append(moved.get(other, other))
-            moved[other] = moved.get(place, place)
-        return chosen
+    def pick_indices(self, total: int, count: int) -> list[int]:
+        """Return ``count`` different numbers below ``total``, in the order in which they were drawn."""
+        swapped: dict[int, int] = {}
+        indices = []
+        for index in range(count):
+            other = index + int(self._words.random_raw()) % (total - index)
+            indices.append(swapped.get(other, other))
+            swapped[other] = swapped.get(index, index)
+        return indices
 
     def pick(self, items: Sequence[Item], count: int) -> list[Item]:
-        """``count`` of the items, no place twice, in the order in which they were drawn."""
-        return [items[place] for place in self.places(len(items), count)]
+        """Return ``count`` of the items, each index at most once, in the order in which they were drawn."""
+        return [items[index] for index in self.pick_indices(len(items), count)]
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One task: clip numbers of a data set, and for each its class as a number from 0 to way - 1.
+    """One task: clip numbers of a data set, and the class of each clip as a number from 0 to way - 1.
 
-    ``classes[number]`` is the tag behind a class number. Clips of one class stand together, in class order.
+    ``classes[number]`` is the tag of a class number. Clips are sorted by class number.
     """
 
     support: Int[Tensor, " support"]
@@ -77,10 +78,10 @@ class Episode:
         return len(self.classes)
 
 
-def in_order(tags: Collection[Tag | None]) -> tuple[Tag, ...]:
-    """The different tags in their order: numbers first, then texts; None is no tag.
+def sort_tags(tags: Collection[Tag | None]) -> tuple[Tag, ...]:
+    """Return the different tags in order: first numbers, then texts. None is left out.
 
-    >>> in_order([10, 9, "b", 9, None, "a"])
+    >>> sort_tags([10, 9, "b", 9, None, "a"])
     (9, 10, 'a', 'b')
     """
     return tuple(
@@ -88,10 +89,10 @@ def in_order(tags: Collection[Tag | None]) -> tuple[Tag, ...]:
     )
 
 
-def _episode(
+def _build_episode(
     classes: Sequence[Tag], support: Sequence[Sequence[int]], query: Sequence[Sequence[int]]
 ) -> Episode:
-    """An episode from the clips of each class."""
+    """Return the episode with these supports and queries per class."""
     support_clips, support_labels = _number_groups(support)
     query_clips, query_labels = _number_groups(query)
     return Episode(support_clips, support_labels, query_clips, query_labels, tuple(classes))
@@ -103,12 +104,12 @@ def _number_groups(groups: Sequence[Sequence[int]]) -> tuple[Int[Tensor, " clip"
     return torch.tensor(clips, dtype=torch.int64), torch.tensor(labels, dtype=torch.int64)
 
 
-def _by_class(labels: Sequence[Tag | None], pool: Sequence[int], what: str) -> dict[Tag, Clips]:
-    """Clips of a pool by class, in the order of the pool; clips without a label belong to none."""
+def _group_by_class(labels: Sequence[Tag | None], pool: Sequence[int], pool_name: str) -> dict[Tag, Clips]:
+    """Return the clips of a pool per class, in the order of the pool. Clips without a label are left out."""
     groups: dict[Tag, list[int]] = {}
     if len(set(pool)) != len(pool) or (len(pool) and not 0 <= min(pool) <= max(pool) < len(labels)):
         raise ConfigError(
-            f"the {what} pool holds each clip once, as a number from 0 to {len(labels) - 1}; "
+            f"the {pool_name} pool must contain each clip once, as a number from 0 to {len(labels) - 1}; "
             f"got {len(pool)} numbers, {len(set(pool))} of them different, "
             f"from {min(pool)} to {max(pool)}"
         )
@@ -119,27 +120,43 @@ def _by_class(labels: Sequence[Tag | None], pool: Sequence[int], what: str) -> d
     return {label: np.array(clips, dtype=np.int64) for label, clips in groups.items()}
 
 
-def _codes(tag: str, columns: Mapping[str, Sequence[Tag | None] | None], groups: Collection[Clips]) -> Clips:
-    """A column of tags as numbers, equal where the tags are; the clips of all groups must have one."""
-    if tag not in columns:
-        raise ConfigError(f"queries can be apart from supports in {' or '.join(columns)}, got {tag!r}")
-    column = columns[tag]
+def _number_tags(
+    kind: str, columns: Mapping[str, Sequence[Tag | None] | None], groups: Collection[Clips]
+) -> Clips:
+    """Return one number per clip, equal for equal tags of a kind; every clip of the groups must have a tag."""
+    if kind not in columns:
+        raise ConfigError(f"apart is {' or '.join(map(repr, columns))}, got {kind!r}")
+    column = columns[kind]
     if column is None or any(column[clip] is None for clips in groups for clip in clips.tolist()):
         raise ConfigError(
-            f"queries apart in {tag} need the {tag} of each clip; give {tag}s=, one a clip, without None"
+            f"apart={kind!r} needs the {kind} of every clip; give {kind}s=, one per clip, without None"
         )
     numbers: dict[Tag | None, int] = {}
-    return np.array([numbers.setdefault(one, len(numbers)) for one in column], dtype=np.int64)
+    return np.array([numbers.setdefault(tag, len(numbers)) for tag in column], dtype=np.int64)
 
 
 class Episodes(Sequence[Episode]):
-    """``count`` random episodes; episode i depends on (seed, i) and the pools alone, not on those before it.
+    """Random episodes. Episode i depends only on the seed, on i and on the pools, not on earlier episodes.
 
-    An episode draws ``way`` classes, of each class ``shot`` supports from the pool ``support``, and of what
-    is left ``queries`` queries from the pool ``query`` (pools are clip numbers; all clips by default). All
-    choices are uniform. ``apart`` names the tags, "subject" or "view" or both, in which a query differs from
-    every support of its class; supports that leave too few such queries are drawn again. Every class of the
-    pools must be able to serve, and clips without a label are passed over.
+    An episode draws ``way`` classes. For each class it draws ``shot`` supports from the support pool, then
+    ``queries`` queries from the remaining clips of the query pool. All choices are uniform.
+
+    Args:
+        labels: Class of every clip of the data set. Clips without a label (None) are left out.
+        way: Number of classes per episode.
+        shot: Number of supports per class.
+        queries: Number of queries per class.
+        count: Number of episodes.
+        seed: Seed of the draws.
+        support: Clip numbers of the support pool; by default all clips.
+        query: Clip numbers of the query pool; by default all clips.
+        subjects: Subject of every clip.
+        views: View of every clip.
+        apart: Tags ("subject", "view" or both) in which a query must differ from every support of its class.
+            Supports that leave too few such queries are drawn again.
+
+    Raises:
+        ConfigError: If a class of the pools has too few clips, or an argument is wrong.
 
     >>> episodes = Episodes(["a"] * 5 + ["b"] * 5 + ["c"] * 5, way=2, queries=3, count=100, seed=0)
     >>> len(episodes), episodes[42].support_labels.tolist(), episodes[42].query_labels.tolist()
@@ -166,24 +183,26 @@ class Episodes(Sequence[Episode]):
                 f"way, shot, queries and count are 1 or more, got {way}, {shot}, {queries} and {count}"
             )
         labels = list(labels)
-        everything = range(len(labels))
+        all_clips = range(len(labels))
         self.way, self.shot, self.queries, self.seed = way, shot, queries, seed
         self._count = count
-        self._support = _by_class(labels, everything if support is None else support, "support")
-        self._query = _by_class(labels, everything if query is None else query, "query")
+        self._support = _group_by_class(labels, all_clips if support is None else support, "support")
+        self._query = _group_by_class(labels, all_clips if query is None else query, "query")
         self.apart = tuple(apart)
         columns = {"subject": subjects, "view": views}
         groups = (*self._support.values(), *self._query.values())
-        self._codes = [_codes(tag, columns, groups) for tag in self.apart]
-        self.classes = in_order(self._support.keys() | self._query.keys())
+        self._tag_numbers = [_number_tags(kind, columns, groups) for kind in self.apart]
+        self.classes = sort_tags(self._support.keys() | self._query.keys())
         if len(self.classes) < way:
             raise ConfigError(
                 f"{way}-way episodes need {way} classes, the pools hold {len(self.classes)}; "
                 "use a smaller way or larger pools"
             )
-        probe = Draw(seed)
-        for label in self.classes:  # what cannot be served is said now, not in the middle of a training
-            self._clips(probe, label)
+        draw = Draw(seed)
+        for (
+            label
+        ) in self.classes:  # a class with too few clips is an error now, not in the middle of a training
+            self._draw_clips(draw, label)
 
     def __len__(self) -> int:
         return self._count
@@ -195,42 +214,51 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, index: int | slice) -> Episode | tuple[Episode, ...]:
         number = range(self._count)[index]
         if isinstance(number, range):
-            return tuple(self[one] for one in number)
+            return tuple(self[i] for i in number)
         draw = Draw(self.seed, number)
         classes = draw.pick(self.classes, self.way)
-        clips = [self._clips(draw, label) for label in classes]
-        return _episode(classes, [support for support, _ in clips], [query for _, query in clips])
+        clips = [self._draw_clips(draw, label) for label in classes]
+        return _build_episode(classes, [support for support, _ in clips], [query for _, query in clips])
 
-    def _clips(self, draw: Draw, label: Tag) -> tuple[list[int], list[int]]:
-        """Supports and queries of one class."""
-        support, query = self._support.get(label, _NONE), self._query.get(label, _NONE)
-        for _ in range(_TRIES if len(support) >= self.shot else 0):
-            chosen = support[draw.places(len(support), self.shot)]
-            left = self._select_queries(query, chosen)
-            if len(left) >= self.queries:
-                return chosen.tolist(), left[draw.places(len(left), self.queries)].tolist()
-        differing = f" that differ in {' and '.join(self.apart)}" if self.apart else ""
+    def _draw_clips(self, draw: Draw, label: Tag) -> tuple[list[int], list[int]]:
+        """Return supports and queries of one class."""
+        pool, query_pool = self._support.get(label, _NO_CLIPS), self._query.get(label, _NO_CLIPS)
+        for _ in range(_TRIES if len(pool) >= self.shot else 0):
+            supports = pool[draw.pick_indices(len(pool), self.shot)]
+            candidates = self._select_candidates(query_pool, supports)
+            if len(candidates) >= self.queries:
+                queries = candidates[draw.pick_indices(len(candidates), self.queries)]
+                return supports.tolist(), queries.tolist()
+        difference = f" that differ in {' and '.join(self.apart)}" if self.apart else ""
         raise ConfigError(
-            f"class {label!r} has {len(support)} clips in the support pool and {len(query)} in the query pool: "
-            f"too few for {self.shot} supports and {self.queries} queries{differing}; "
-            "leave the class out of both pools, or ask for less"
+            f"class {label!r} has {len(pool)} clips in the support pool and {len(query_pool)} in the query pool: "
+            f"too few for {self.shot} supports and {self.queries} queries{difference}; "
+            "leave the class out of both pools, or use fewer supports or queries"
         )
 
-    def _select_queries(self, clips: Clips, supports: Clips) -> Clips:
-        """Those of ``clips`` that are no support and share none of the tags with one."""
-        taken = (clips[:, None] == supports).any(1)
-        for codes in self._codes:
-            taken |= (codes[clips][:, None] == codes[supports]).any(1)
-        left: Clips = clips[~taken]
-        return left
+    def _select_candidates(self, clips: Clips, supports: Clips) -> Clips:
+        """Return the clips that are not supports and share no tag with a support."""
+        is_excluded = (clips[:, None] == supports).any(1)
+        for numbers in self._tag_numbers:
+            is_excluded |= (numbers[clips][:, None] == numbers[supports]).any(1)
+        candidates: Clips = clips[~is_excluded]
+        return candidates
 
 
 class Exemplars(Sequence[Episode]):
-    """One episode: fixed exemplars against fixed queries, the way of the one-shot protocols of NTU RGB+D.
+    """A single episode with fixed exemplars and fixed queries, as in the one-shot protocols of NTU RGB+D.
 
-    ``support`` and ``query`` are clip numbers, ``labels`` the tags of the whole data set; classes stand in
-    the order of their exemplars. ``repeated`` allows exemplars among the queries, where each is at distance
-    0 from itself: some published lists have them, and a number that counts them must say so.
+    Classes are in the order of their exemplars.
+
+    Args:
+        support: Clip numbers of the exemplars.
+        query: Clip numbers of the queries.
+        labels: Class of every clip of the data set.
+        repeated: Whether queries may contain exemplars. The distance of such a query to itself is 0. Some published
+            lists contain them; a reported number that includes them must say so.
+
+    Raises:
+        ConfigError: If a query has no exemplar of its class, or ``repeated`` is false and a query is an exemplar.
     """
 
     def __init__(
@@ -244,35 +272,51 @@ class Exemplars(Sequence[Episode]):
         both = sorted(set(support) & set(query))
         if both and not repeated:
             raise ConfigError(
-                f"clips {both[:5]} are exemplars and queries; leave them out, or say repeated=True"
+                f"clips {both[:5]} are exemplars and queries; leave them out, or set repeated=True"
             )
-        supports, queries = _by_class(labels, support, "support"), _by_class(labels, query, "query")
-        orphans = [label for label in queries if label not in supports]
-        if orphans or not supports:
+        supports = _group_by_class(labels, support, "support")
+        queries = _group_by_class(labels, query, "query")
+        missing = [label for label in queries if label not in supports]
+        if missing or not supports:
             raise ConfigError(
-                f"no exemplar of {orphans[:5] or 'any class'}; every class of the queries needs one"
+                f"no exemplar of {missing[:5] or 'any class'}; every class of the queries needs one"
             )
-        asked = [queries.get(label, _NONE).tolist() for label in supports]
-        self._listed = (_episode(tuple(supports), [clips.tolist() for clips in supports.values()], asked),)
+        support_clips = [clips.tolist() for clips in supports.values()]
+        query_clips = [queries.get(label, _NO_CLIPS).tolist() for label in supports]
+        self._episodes = (_build_episode(tuple(supports), support_clips, query_clips),)
 
     def __len__(self) -> int:
-        return len(self._listed)
+        return len(self._episodes)
 
     @overload
     def __getitem__(self, index: int) -> Episode: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Episode, ...]: ...
     def __getitem__(self, index: int | slice) -> Episode | tuple[Episode, ...]:
-        return self._listed[index]
+        return self._episodes[index]
 
 
 class PublishedEpisodes(Sequence[Episode]):
-    """Episodes by the generator calls of a published cross-view protocol, one after another from one seed.
+    """Episodes of a published cross-view protocol, drawn with the same generator calls from one seed.
 
-    The generator is ``numpy.random.RandomState(seed)``, whose methods numpy has frozen. For each episode:
-    ``choice(classes, way, replace=False)``; then for each class in that order ``choice(n, shot,
-    replace=False)`` over its clips in the support pool, and ``choice(n, queries, replace=False)`` over its
-    clips in the query pool without the supports, both in the order of the pools.
+    The generator is ``numpy.random.RandomState(seed)``, whose output numpy no longer changes. Each episode calls
+    ``choice(classes, way, replace=False)``. Then, for each class in that order, it calls ``choice(n, shot,
+    replace=False)`` over the clips of the class in the support pool, and ``choice(n, queries, replace=False)`` over
+    those in the query pool that are not supports. Both are in the order of the pools.
+
+    Args:
+        labels: Class of every clip of the data set.
+        classes: Classes to draw from.
+        way: Number of classes per episode.
+        shot: Number of supports per class.
+        queries: Number of queries per class.
+        count: Number of episodes.
+        seed: Seed of the generator.
+        support: Clip numbers of the support pool.
+        query: Clip numbers of the query pool.
+
+    Raises:
+        ConfigError: If a class has too few clips, or there are fewer than ``way`` classes.
     """
 
     def __init__(
@@ -288,34 +332,41 @@ class PublishedEpisodes(Sequence[Episode]):
         support: Sequence[int],
         query: Sequence[int],
     ) -> None:
-        supports, asked = _by_class(labels, support, "support"), _by_class(labels, query, "query")
-        few = [label for label in classes if not _enough(supports, asked, label, shot, queries)]
-        if few or not 1 <= way <= len(classes):
-            raise ConfigError(
-                f"{way}-way episodes of {shot} supports and {queries} queries from {len(classes)} classes; "
-                f"too few clips of {few}; ask for less"
-            )
+        self._support = _group_by_class(labels, support, "support")
+        self._query = _group_by_class(labels, query, "query")
         self.classes, self.way, self.shot, self.queries, self.seed = tuple(classes), way, shot, queries, seed
-        self._support, self._query, self._count = supports, asked, count
+        self._count = count
+        too_small = [label for label in classes if not self._has_enough_clips(label)]
+        if too_small or not 1 <= way <= len(classes):
+            raise ConfigError(
+                f"{way}-way episodes of {shot} supports and {queries} queries need {way} classes with enough clips; "
+                f"got {len(classes)} classes, too few clips of {too_small}; use a smaller way, shot or queries"
+            )
 
     @cached_property
-    def _listed(self) -> tuple[Episode, ...]:
-        """All episodes, drawn together when the first is asked for: each depends on those before it."""
-        state = np.random.RandomState(self.seed)
-        return tuple(self._draw(state) for _ in range(self._count))
+    def _episodes(self) -> tuple[Episode, ...]:
+        """All episodes. They are drawn together on first use, because each depends on those before it."""
+        generator = np.random.RandomState(self.seed)
+        return tuple(self._draw(generator) for _ in range(self._count))
 
-    def _draw(self, state: np.random.RandomState) -> Episode:
-        # choice of places draws the same numbers as choice of the classes themselves, whatever their tags are
-        chosen = [self.classes[at] for at in state.choice(len(self.classes), self.way, replace=False)]
+    def _draw(self, generator: np.random.RandomState) -> Episode:
+        # a choice of indices draws the same numbers as a choice of classes, for every type of tag
+        classes = [self.classes[i] for i in generator.choice(len(self.classes), self.way, replace=False)]
         support: list[list[int]] = []
         query: list[list[int]] = []
-        for label in chosen:
-            own, others = self._support[label], self._query[label]
-            taken = own[state.choice(len(own), self.shot, replace=False)]
-            left = others[~(others[:, None] == taken).any(1)]
-            support.append(taken.tolist())
-            query.append(left[state.choice(len(left), self.queries, replace=False)].tolist())
-        return _episode(chosen, support, query)
+        for label in classes:
+            pool, query_pool = self._support[label], self._query[label]
+            supports = pool[generator.choice(len(pool), self.shot, replace=False)]
+            candidates = query_pool[~(query_pool[:, None] == supports).any(1)]
+            support.append(supports.tolist())
+            query.append(candidates[generator.choice(len(candidates), self.queries, replace=False)].tolist())
+        return _build_episode(classes, support, query)
+
+    def _has_enough_clips(self, label: Tag) -> bool:
+        """Return whether a class has enough supports, and enough queries even if all supports are in the query pool."""
+        support, query = self._support.get(label, _NO_CLIPS), self._query.get(label, _NO_CLIPS)
+        shared = min(self.shot, int(np.isin(query, support).sum()))
+        return len(support) >= self.shot and len(query) - shared >= self.queries
 
     def __len__(self) -> int:
         return self._count
@@ -325,12 +376,4 @@ class PublishedEpisodes(Sequence[Episode]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Episode, ...]: ...
     def __getitem__(self, index: int | slice) -> Episode | tuple[Episode, ...]:
-        return self._listed[index]
-
-
-def _enough(
-    supports: Mapping[Tag, Clips], queries: Mapping[Tag, Clips], label: Tag, shot: int, asked: int
-) -> bool:
-    """Whether a class has its supports, and its queries even where all supports come from among them."""
-    support, query = supports.get(label, _NONE), queries.get(label, _NONE)
-    return len(support) >= shot and len(query) - min(shot, int(np.isin(query, support).sum())) >= asked
+        return self._episodes[index]

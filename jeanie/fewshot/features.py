@@ -1,4 +1,4 @@
-"""Block features of clips, between the encoder that makes them and the alignment that compares them."""
+"""Block features of clips: the output of an encoder and the input of an alignment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,16 @@ __all__ = ["Features"]
 
 @dataclass(frozen=True)
 class Features:
-    """Block features of clips; ``beside`` are those of the models whose distances are added.
+    """Block features of clips.
 
-    Where persons are matched, ``second`` holds the other person's, of use for clips that are ``paired``.
-    Distances to a clip as a support are multiplied by its ``factor``. ``reflected`` are the same clips in a mirror.
+    Attributes:
+        values: Features of every block; blocks from ``counts`` on are padding.
+        counts: Number of blocks per clip.
+        components: Features for the models whose distances are added.
+        second: Features of the second person, if persons are matched; meaningful for clips that are ``paired``.
+        paired: Whether a clip has two persons.
+        factor: Hubness factor of every clip; distances to the clip as a support are multiplied by it.
+        mirrored: Features of the mirror images of the clips.
     """
 
     values: Float[Tensor, "clip block *views feature"]
@@ -42,7 +48,7 @@ class Features:
 
     @classmethod
     def cat(cls, parts: "Sequence[Features]") -> "Features":
-        """The clips of several, padded to the longest."""
+        """Return the clips of all parts, padded to the longest one."""
         longest = max(part.values.shape[1] for part in parts)
         second = [part.second for part in parts if part.second is not None]
         paired = [part.paired for part in parts if part.paired is not None]
@@ -60,38 +66,40 @@ class Features:
 
     @property
     def persons(self) -> "tuple[Features, Features]":
-        """The first and the second person of every clip, each as features of their own."""
+        """The features of the first and of the second person of every clip."""
         assert self.second is not None
         return Features(self.values, self.counts), Features(self.second, self.counts)
 
     def person(self, index: int) -> "Features":
-        """The first person of every clip, or where persons are matched and ``index`` is 1 the second."""
+        """Return the features of one person (0 or 1) of every clip; all features if persons are not matched."""
         return self.persons[index] if self.second is not None else self
 
     def select_views(self, index: slice) -> "Features":
         """Return the features of some of the views of a single view axis."""
         return Features(self.values[:, :, index], self.counts)
 
-    def inside(self) -> Float[Tensor, "all feature"]:
-        """The features of real blocks from every view, clip after clip."""
-        real = torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]
-        return self.values[real].flatten(0, -2)
+    def flatten_blocks(self) -> Float[Tensor, "all feature"]:
+        """Return the features of all blocks that are not padding, in all views, clip after clip."""
+        return self.values[self._is_real()].flatten(0, -2)
 
-    def over_views(self) -> "Features":
-        """The mean over all views, block by block; of the first person's, as of those that compare alone."""
+    def _is_real(self) -> Bool[Tensor, "clip block"]:
+        """Return which blocks are not padding."""
+        return torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]
+
+    def average_views(self) -> "Features":
+        """Return the mean over all views per block; only of the first person."""
         values = self.values.flatten(2, -2).mean(2) if self.values.dim() > 3 else self.values
         return Features(values, self.counts)
 
-    def over_time(self) -> "Features":
-        """The mean over the real blocks, view by view, as one block."""
+    def average_blocks(self) -> "Features":
+        """Return the mean over the blocks that are not padding, per view, as one block."""
         values = self.values
-        real = torch.arange(values.shape[1], device=values.device) < self.counts[:, None]
         shape = (len(values), -1, *[1] * (values.dim() - 2))
-        total = torch.where(real.view(shape), values, 0.0).sum(1, keepdim=True)
+        total = torch.where(self._is_real().view(shape), values, 0.0).sum(1, keepdim=True)
         return Features(total / self.counts.view(shape), torch.ones_like(self.counts))
 
-    def unit(self) -> "Features":
-        """Every feature vector at length 1; one of length 0 stays 0."""
+    def normalise(self) -> "Features":
+        """Return every feature vector divided by its length; a vector of length 0 stays 0."""
         return Features(torch.nn.functional.normalize(self.values, dim=-1), self.counts)
 
 

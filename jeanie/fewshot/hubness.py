@@ -1,4 +1,4 @@
-"""The usual course of known motions, by which examples that are near to everything are held back."""
+"""Hubness correction: increase the distances to supports that are near to all motions."""
 
 from collections.abc import Iterable
 
@@ -13,14 +13,19 @@ __all__ = ["HubnessCorrection"]
 
 
 class HubnessCorrection(nn.Module):
-    """Mean features m_t of known motions, block by block, and their mean squared deviation from it, ``spread``.
+    """Mean features m_t of known motions per block (``course``), and their mean squared deviation from it (``spread``).
 
-    The mean squared distance of a motion s to a known one, block by block, is
+    The mean squared distance per block of a motion s to the known motions is
 
         r(s) = mean over t of |s_t - m_t|^2 + spread
 
-    and 2 * spread on average. An example with a small r is near to whatever is asked, and attracts queries of other
-    classes; distances to s are therefore multiplied by (2 * spread / r(s)) ^ power.
+    Its average over the known motions is 2 * spread. A support with a small r is near to every query and attracts
+    queries of other classes. Distances to s are therefore multiplied by (2 * spread / r(s)) ^ power.
+
+    Args:
+        blocks: Number of blocks of every motion.
+        features: Number of features per block.
+        power: Exponent of the correction.
     """
 
     def __init__(self, blocks: int, features: int, power: float) -> None:
@@ -29,46 +34,52 @@ class HubnessCorrection(nn.Module):
         self.register_buffer("course", torch.zeros(blocks, features))
         self.register_buffer("spread", torch.zeros(()))
 
-    def learn(self, known: Iterable[Features]) -> None:
-        """Take the course and the spread of some motions; of two matched persons both count."""
+    def learn(self, batches: Iterable[Features]) -> None:
+        """Compute the course and the spread of known motions; two matched persons are two motions.
+
+        Raises:
+            DataError: If there are fewer than two motions.
+            ShapeError: If motions differ in their numbers of blocks, or have views.
+        """
         course = self.get_buffer("course")
         total, squares, count = torch.zeros_like(course, dtype=torch.float64), 0.0, 0
-        for part in known:
-            for values in _persons(part):
-                self._check(values)
+        for batch in batches:
+            for values in _split_persons(batch):
+                self._check_shape(values)
                 total += values.double().sum(0)
                 squares += values.double().square().sum().item()
                 count += len(values)
         if count < 2:
-            raise DataError(f"the usual course needs two motions or more, got {count}")
+            raise DataError(f"a hubness correction needs two motions or more, got {count}; give more motions")
         mean = total / count
         course.copy_(mean)
         self.get_buffer("spread").fill_((squares / count - mean.square().sum().item()) / len(course))
 
     def factor(self, support: Features) -> Float[Tensor, " clip"]:
-        """What distances to each of these motions are multiplied by; of two matched persons r is the mean."""
-        apart = self._apart(support.values)
+        """Return the factor of the distances to each of these motions; for two matched persons, r is their mean."""
+        squared = self._mean_squared_distance(support.values)
         if support.second is not None and support.paired is not None:
-            both = (apart + self._apart(support.second)) / 2
-            apart = torch.where(support.paired, both, apart)
-        return (2 * self.get_buffer("spread") / apart.clamp_min(1e-12)) ** self.power
+            both = (squared + self._mean_squared_distance(support.second)) / 2
+            squared = torch.where(support.paired, both, squared)
+        return (2 * self.get_buffer("spread") / squared.clamp_min(1e-12)) ** self.power
 
-    def _apart(self, values: Float[Tensor, "clip block feature"]) -> Float[Tensor, " clip"]:
-        self._check(values)
-        away = (values - self.get_buffer("course")).square().sum(-1).mean(1)
-        return away + self.get_buffer("spread")
+    def _mean_squared_distance(self, values: Float[Tensor, "clip block feature"]) -> Float[Tensor, " clip"]:
+        """Return r(s) of every motion."""
+        self._check_shape(values)
+        deviation = (values - self.get_buffer("course")).square().sum(-1).mean(1)
+        return deviation + self.get_buffer("spread")
 
-    def _check(self, values: Tensor) -> None:
+    def _check_shape(self, values: Tensor) -> None:
         course = self.get_buffer("course")
         if values.shape[1:] != course.shape:
             raise ShapeError(
-                f"the usual course has (block, feature) = {tuple(course.shape)}, got features of shape "
-                f"{tuple(values.shape)}; motions have to be prepared with one number of frames, without views"
+                f"the hubness correction needs features of (block, feature) = {tuple(course.shape)}, got shape "
+                f"{tuple(values.shape)}; prepare all motions with the same number of frames, without views"
             )
 
 
-def _persons(features: Features) -> list[Tensor]:
-    """Features of the first persons, and of the second ones who are there."""
+def _split_persons(features: Features) -> list[Tensor]:
+    """Return the features of the first persons, and of the second persons that exist."""
     if features.second is None or features.paired is None:
         return [features.values]
     return [features.values, features.second[features.paired]]

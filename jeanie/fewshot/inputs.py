@@ -1,4 +1,4 @@
-"""From motions to the tensors that a model sees: prepared once a clip, batched with padding."""
+"""From motions to the input tensors of a model: prepared once per clip, and padded to batches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ __all__ = [
     "Batch",
     "InputConfig",
     "PrepareConfig",
-    "Prepared",
+    "PreparedClip",
     "Store",
     "Views",
     "arrange",
@@ -35,86 +35,105 @@ __all__ = [
     "prepare",
 ]
 
-NORMAL_FRAMES = 32  # of a normal body, where nothing else is said
+CANONICAL_FRAMES = 32  # frames of a canonical body if the configuration has no number of frames
 
 Views = Callable[[Float[Tensor, "*batch frame joint 3"]], Float[Tensor, "*views_of_batch frame joint 3"]]
 
 
 class PrepareConfig(Config):
-    """What is done to a motion by itself, once, before any view is simulated (METHOD 1, 2)."""
+    """How a motion is prepared once, before views are simulated (METHOD 1, 2).
+
+    >>> PrepareConfig(frames=32, size="bones").frames
+    32
+    """
 
     body: Literal["recorded", "canonical"] = Field(
         default="recorded",
-        description="the skeleton as recorded, or brought to 15 joints and a path of normal place, size and facing; "
-        "then only frames and persons below count",
+        description="recorded: the skeleton as recorded; canonical: 15 core joints and a path, independent of "
+        "position, size and direction; of the options below, only frames and persons then have an effect",
     )
     layout: str | None = Field(
-        default=None, description="layout that motions are converted to; none keeps theirs"
+        default=None, description="layout that motions are converted to; null keeps their layout"
     )
-    rate: float | None = Field(default=None, gt=0, description="frames a second to resample to, where known")
-    frames: int | None = Field(default=None, ge=1, description="frames to resample every motion to")
-    gaps: int = Field(default=5, ge=0, description="longest gap of missing frames that is filled")
+    rate: float | None = Field(
+        default=None, gt=0, description="resampling rate in frames per second, for motions with a known rate"
+    )
+    frames: int | None = Field(default=None, ge=1, description="number of frames after resampling")
+    gaps: int = Field(default=5, ge=0, description="longest gap that is filled, in frames")
     missing: Literal["masked", "zero"] = Field(
         default="masked",
-        description="a missing joint is left out, or taken at the recording's origin as some published work does",
+        description="missing joints are masked, or placed at the origin of the recording as in some published work",
     )
-    persons: int = Field(default=2, ge=1, description="persons kept, the liveliest first")
+    persons: int = Field(
+        default=2, ge=1, description="largest number of persons; the most active ones are used"
+    )
     centre: Literal["torso", "start", "none"] = Field(
         default="torso",
-        description="origin: the torso in every frame, the root in the first frame, or as recorded",
+        description="origin: the torso in every frame, the root in the first frame, or the recorded origin",
     )
     size: Literal["none", "bones"] = Field(
-        default="none", description="unit: as recorded, or by bone lengths"
+        default="none", description="unit of length: as recorded, or the bone lengths of the person"
     )
     facing: Literal["none", "frame", "clip", "travel"] = Field(
         default="none",
-        description="what is turned to face the camera: frames, motions; travel: motions by the torso's path",
+        description="rotate every frame or every clip to face the camera; travel: rotate the clip along the path of "
+        "the torso",
     )
-    flat: bool = Field(default=False, description="leave out the depth, as a camera without it would")
+    flat: bool = Field(default=False, description="set the depth to 0, as for a camera without depth")
 
 
 class InputConfig(Config):
-    """What an encoder sees of a motion (METHOD 2, 3): scale, streams, blocks."""
+    """Input of an encoder: scale, streams and blocks of a prepared motion (METHOD 2, 3).
+
+    Raises:
+        ConfigError: If the gains do not fit the streams, or options contradict each other.
+
+    >>> InputConfig(streams=("joints", "velocity")).channels
+    6
+    """
 
     prepare: PrepareConfig = PrepareConfig()
     scale: Scale | Literal["none"] = Field(
-        default="axis", description="to [-1, 1] by axis (the paper's), by the whole body, or not at all"
+        default="axis",
+        description="scale to [-1, 1] per axis (as in the paper), by the whole body, or not at all",
     )
     streams: tuple[Stream, ...] = Field(
-        default=("joints",), min_length=1, description="what is told of every joint"
+        default=("joints",), min_length=1, description="input values of every joint"
     )
-    gains: tuple[float, ...] = Field(default=(), description="factor of each stream; none: 1")
-    block: int = Field(default=8, ge=1, description="frames in a block (M)")
-    stride: float = Field(default=0.6, gt=0, description="stride as a share of a block (p)")
-    block_facing: bool = Field(default=False, description="turn every block by itself to face the camera")
+    gains: tuple[float, ...] = Field(default=(), description="one factor per stream; empty: all are 1")
+    block: int = Field(default=8, ge=1, description="frames per block (M)")
+    stride: float = Field(default=0.6, gt=0, description="stride as a fraction of a block (p)")
+    block_facing: bool = Field(default=False, description="rotate every block separately to face the camera")
     block_travel: bool = Field(
         default=False,
-        description="turn every block by the torso's path in it, then centre it; needs prepare.centre 'start'",
+        description="rotate every block along the path of the torso, then centre it; needs prepare.centre 'start'",
     )
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)
         if self.gains and len(self.gains) != len(self.streams):
             raise ConfigError(
-                f"gains: one for each of the {len(self.streams)} streams, got {len(self.gains)}; or leave them out"
+                f"gains needs one factor for each of the {len(self.streams)} streams, got {len(self.gains)}; "
+                "leave it out to use 1 for all"
             )
         if self.block_travel and (self.block_facing or self.prepare.centre == "torso"):
             raise ConfigError(
-                "block_travel follows the torso: set prepare.centre to 'start' or 'none', and block_facing to false"
+                "block_travel needs the path of the torso: set prepare.centre to 'start' or 'none', and block_facing "
+                "to false"
             )
 
     @property
     def channels(self) -> int:
-        """Numbers a joint and frame."""
+        """Number of values per joint and frame."""
         return 3 * len(self.streams)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Prepared motions, padded to the longest: what ``FewShotModel.features`` takes.
+    """Prepared motions, padded to the longest one: the input of ``FewShotModel.features``.
 
-    Missing joints, absent persons and padding hold 0. ``beside`` are the same clips as the further branches
-    of a fused model want them.
+    Missing joints, absent persons and padding are 0. ``components`` are the same clips, prepared for the components of
+    the model.
     """
 
     joints: Float[Tensor, "clip person frame joint 3"]
@@ -128,7 +147,7 @@ class Batch:
 
     @property
     def people(self) -> Bool[Tensor, "clip person"]:
-        """Who is there at all."""
+        """Whether a person has at least one valid joint."""
         return self.valid.any(-1).any(-1)
 
     def __getitem__(self, index: slice | Tensor) -> "Batch":
@@ -136,7 +155,7 @@ class Batch:
         return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, components)
 
     def mirror(self) -> "Batch":
-        """The batch in a mirror: left and right joints swapped, x negated."""
+        """Return the mirror images: left and right joints are swapped and x is negated."""
         joints, valid = (
             self.layout.mirror_joints(self.joints),
             self.valid[..., list(self.layout.mirror_indices)],
@@ -145,7 +164,7 @@ class Batch:
         return replace(self, joints=joints, valid=valid, components=components)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
-        """The batch on another device, its joints in another dtype."""
+        """Return the batch on a device, with joints of a dtype."""
         return replace(
             self,
             joints=self.joints.to(device=device, dtype=dtype),
@@ -156,18 +175,23 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """One motion as a model wants it."""
+class PreparedClip:
+    """One prepared motion."""
 
     joints: Float[Tensor, "frame person joint 3"]
     valid: Bool[Tensor, "frame person joint"]
     layout: Layout
 
 
-def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> Prepared:
-    """One motion as ``config`` wants it: layout, persons, gaps, frames, origin, size, facing."""
+def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> PreparedClip:
+    """Prepare one motion: layout, persons, gaps, frames, origin, size, facing.
+
+    Raises:
+        ConfigError: If the layout is unknown.
+        DataError: If the origin is the root in the first frame, and the root is never visible.
+    """
     if config.body == "canonical":
-        return _normal(motion, config, dtype)
+        return _prepare_canonical_body(motion, config, dtype)
     if config.layout is not None:
         motion = convert(motion, find_layout(config.layout))
     if motion.persons > config.persons:
@@ -191,20 +215,24 @@ def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.fl
     if config.flat:
         bodies = bodies.clone()
         bodies[..., depth_axis(motion.layout)] = 0.0
-    return Prepared(bodies.transpose(0, 1), valid, motion.layout)
+    return PreparedClip(bodies.transpose(0, 1), valid, motion.layout)
 
 
-def _normal(motion: Motion, config: PrepareConfig, dtype: torch.dtype) -> Prepared:
+def _prepare_canonical_body(motion: Motion, config: PrepareConfig, dtype: torch.dtype) -> PreparedClip:
     if motion.persons > config.persons:
         motion = motion.select_most_active(config.persons)
-    joints, valid = compute_canonical_body(motion, config.frames or NORMAL_FRAMES, dtype)
-    return Prepared(joints, valid, BODY)
+    joints, valid = compute_canonical_body(motion, config.frames or CANONICAL_FRAMES, dtype)
+    return PreparedClip(joints, valid, BODY)
 
 
 def find_layout(name: str) -> Layout:
-    """A layout of the table, by its name."""
+    """Return the layout with a name.
+
+    Raises:
+        ConfigError: If there is no such layout.
+    """
     if name not in LAYOUTS:
-        raise ConfigError(f"no layout {name!r}; the known ones are {', '.join(LAYOUTS)}")
+        raise ConfigError(f"no layout {name!r}; the known layouts are {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
 
 
@@ -216,25 +244,25 @@ def _centre_bodies(bodies: Tensor, seen: Tensor, motion: Motion, config: Prepare
     root = seen[..., motion.layout.root]
     if not bool(root.any()):
         raise DataError(
-            f"{motion.name or 'a motion'}: its root is never seen; centre it on the torso instead"
+            f"{motion.name or 'a motion'}: the root joint is missing in every frame; set prepare.centre to 'torso'"
         )
     person = int(root.any(1).int().argmax())
     first = bodies[person, int(root[person].int().argmax()), motion.layout.root]
     return torch.where(seen[..., None], bodies - first, 0.0)
 
 
-def _pad_clips(clips: Sequence[Prepared]) -> Batch:
+def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
     layout = clips[0].layout
     others = {clip.layout.name for clip in clips if clip.layout != layout}
     if others:
         raise DataError(
-            f"motions of one batch need one layout, got {layout.name} and {', '.join(sorted(others))}; "
+            f"the motions of a batch need the same layout, got {layout.name} and {', '.join(sorted(others))}; "
             "set inputs.prepare.layout, such as 'core15', to convert them"
         )
     persons = max(clip.joints.shape[1] for clip in clips)
-    absent = [persons - clip.joints.shape[1] for clip in clips]
-    joints = [pad(clip.joints, (0, 0, 0, 0, 0, n)) for clip, n in zip(clips, absent, strict=True)]
-    valid = [pad(clip.valid, (0, 0, 0, n)) for clip, n in zip(clips, absent, strict=True)]
+    missing = [persons - clip.joints.shape[1] for clip in clips]
+    joints = [pad(clip.joints, (0, 0, 0, 0, 0, n)) for clip, n in zip(clips, missing, strict=True)]
+    valid = [pad(clip.valid, (0, 0, 0, n)) for clip, n in zip(clips, missing, strict=True)]
     frames = torch.tensor([len(clip.joints) for clip in clips])
     padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
     mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
@@ -242,10 +270,15 @@ def _pad_clips(clips: Sequence[Prepared]) -> Batch:
 
 
 class Store:
-    """Motions, each prepared when it is first asked for and then kept; ``store[indices]`` is a batch.
+    """A cache of prepared motions; ``store[indices]`` is a batch.
 
-    At most ``limit`` bytes are kept; what does not fit is prepared anew. ``beside`` are the stores of further
-    branches of a fused model.
+    A motion is prepared on its first use. ``components`` are the stores of the components of the model.
+
+    Args:
+        motions: The motions.
+        config: How motions are prepared.
+        dtype: The dtype of the joints.
+        limit: Largest size of the cache in bytes. Motions that do not fit are prepared on every use.
     """
 
     def __init__(
@@ -256,41 +289,41 @@ class Store:
         dtype: torch.dtype = torch.float32,
         limit: int = 4 * 2**30,
     ) -> None:
-        self._motions, self.config, self._dtype, self._room = motions, config, dtype, limit
-        self._kept: dict[int, Prepared] = {}
+        self._motions, self.config, self._dtype, self._free_bytes = motions, config, dtype, limit
+        self._cache: dict[int, PreparedClip] = {}
         self.components: Sequence[Store] = ()
 
     def __len__(self) -> int:
         return len(self._motions)
 
-    def clip(self, index: int) -> Prepared:
-        """One motion, prepared."""
-        if index in self._kept:
-            return self._kept[index]
+    def clip(self, index: int) -> PreparedClip:
+        """Return one prepared motion."""
+        if index in self._cache:
+            return self._cache[index]
         clip = prepare(self._motions[index], self.config, self._dtype)
         size = clip.joints.nbytes + clip.valid.nbytes
-        if size <= self._room:
-            self._room -= size
-            self._kept[index] = clip
+        if size <= self._free_bytes:
+            self._free_bytes -= size
+            self._cache[index] = clip
         return clip
 
     def __getitem__(self, indices: Int[Tensor, " clip"] | Sequence[int]) -> Batch:
-        chosen = indices.tolist() if isinstance(indices, Tensor) else indices
-        if not len(chosen):
-            raise DataError("no motion to put into a batch; give one or more")
-        batch = _pad_clips([self.clip(int(index)) for index in chosen])
-        # branches that prepare alike share one batch
-        components = tuple(batch if store is self else store[chosen] for store in self.components)
+        numbers = indices.tolist() if isinstance(indices, Tensor) else indices
+        if not len(numbers):
+            raise DataError("a batch needs at least one motion, got none")
+        batch = _pad_clips([self.clip(int(number)) for number in numbers])
+        # components that prepare motions in the same way share one batch
+        components = tuple(batch if store is self else store[numbers] for store in self.components)
         return replace(batch, components=components)
 
 
 def arrange(
     batch: Batch, config: InputConfig, views: Views | None
 ) -> tuple[Float[Tensor, "clip person *views block length joint channel"], Int[Tensor, " clip"]]:
-    """Blocks of a batch from every view, and how many of them each clip has (METHOD 2 to 4).
+    """Return the blocks of a batch in every view, and the number of blocks per clip (METHOD 2 to 4).
 
-    Views come before scaling, as a recording made from there would have been scaled, and so do blocks that are
-    turned one by one: their clip is scaled by what it then spans.
+    Views are simulated before scaling, because a recording from that view would be scaled in the same way. Blocks that
+    are rotated separately are also rotated before scaling: the clip is scaled by its extent after the rotation.
     """
     joints, valid = batch.joints, batch.valid
     axes = 0
@@ -299,17 +332,17 @@ def arrange(
         valid = valid[(slice(None),) * 2 + (None,) * axes]
     counts = count_blocks(batch.frames, config.block, compute_stride(config.block, config.stride))
     if config.block_facing or config.block_travel:
-        return _turned_blocks(joints, valid, batch, config), counts
+        return _arrange_rotated(joints, valid, batch, config), counts
     if config.scale != "none":
         joints = scale(joints, config.scale, batch.layout, valid)
-    return _blocks(_streams(joints, valid, batch.layout, config), batch, config), counts
+    return _cut_blocks(_combine_streams(joints, valid, batch.layout, config), batch, config), counts
 
 
-def _turned_blocks(joints: Tensor, valid: Tensor, batch: Batch, config: InputConfig) -> Tensor:
-    """Streams of blocks that are turned one by one, to face the camera or along the torso's path."""
+def _arrange_rotated(joints: Tensor, valid: Tensor, batch: Batch, config: InputConfig) -> Tensor:
+    """Return blocks that are rotated separately, to face the camera or along the path of the torso."""
     layout = batch.layout
-    joints = _blocks(joints, batch, config)
-    valid = _blocks(valid[..., None], batch, config)[..., 0]
+    joints = _cut_blocks(joints, batch, config)
+    valid = _cut_blocks(valid[..., None], batch, config)[..., 0]
     if config.block_travel:
         joints = centre(rotate_to_travel(joints, layout, valid), layout, valid)
     else:
@@ -317,16 +350,17 @@ def _turned_blocks(joints: Tensor, valid: Tensor, batch: Batch, config: InputCon
     if config.scale != "none":
         frames, seen = joints.flatten(-4, -3), valid.flatten(-3, -2)
         joints = scale(frames, config.scale, layout, seen).unflatten(-3, joints.shape[-4:-2])
-    return _streams(joints, valid, layout, config)
+    return _combine_streams(joints, valid, layout, config)
 
 
-def _blocks(x: Tensor, batch: Batch, config: InputConfig) -> Tensor:
-    even = bool((batch.frames == x.shape[-3]).all())
-    return blocks(x, config.block, config.stride, None if even else batch.frames)
+def _cut_blocks(x: Tensor, batch: Batch, config: InputConfig) -> Tensor:
+    has_equal_lengths = bool((batch.frames == x.shape[-3]).all())
+    return blocks(x, config.block, config.stride, None if has_equal_lengths else batch.frames)
 
 
-def _streams(joints: Tensor, valid: Tensor, layout: Layout, config: InputConfig) -> Tensor:
-    seen = compute_streams(joints, layout, config.streams, valid)
+def _combine_streams(joints: Tensor, valid: Tensor, layout: Layout, config: InputConfig) -> Tensor:
+    """Return the streams of all joints, multiplied by their gains."""
+    streams = compute_streams(joints, layout, config.streams, valid)
     if not config.gains:
-        return seen
-    return seen * seen.new_tensor(config.gains).repeat_interleave(3)
+        return streams
+    return streams * streams.new_tensor(config.gains).repeat_interleave(3)

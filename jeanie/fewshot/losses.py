@@ -1,7 +1,7 @@
-"""What training makes small: functions of the distances of queries to supports (paper, Eq. 10 and 11).
+"""Losses: functions of the distances of queries to supports (paper, Eq. 10 and 11).
 
-Every function takes the distances of one episode, or of a mini-batch of episodes with the episode first, and
-which of them join a query to a support of its own class. The paper's losses pool a whole mini-batch.
+Every function takes the distances of one episode, or of a mini-batch of episodes (episode axis first), and ``same``:
+whether query and support have the same class. The paper's losses pool a whole mini-batch.
 """
 
 import math
@@ -23,33 +23,45 @@ Same = Bool[Tensor, "*episode query support"]
 
 
 class LossConfig(Config):
-    """Which loss, and its numbers (METHOD 8)."""
+    """The loss of a training and its options (METHOD 8)."""
 
     kind: Literal["cross-entropy", "similarity", "squared", "absolute", "multi-similarity"] = Field(
         default="cross-entropy",
-        description="similarity is the paper's, squared and absolute are its variants; multi-similarity mines pairs",
+        description="similarity is the loss of the paper, squared and absolute are its variants; multi-similarity "
+        "mines pairs",
     )
     beta: int = Field(
         default=1,
         ge=1,
-        description="similarity: distances that make the near target; N Z times as many the far",
+        description="similarity: number of smallest distances in the near target; the far target has N Z times as many",
     )
     target: float = Field(
-        default=1.0, ge=0, description="squared, absolute: mean distance that other classes are driven to"
+        default=1.0, ge=0, description="squared, absolute: target of the mean distance to other classes"
     )
     temperature: float | None = Field(
-        default=None, gt=0, description="cross-entropy: at the start; none: the spread of the first distances"
+        default=None,
+        gt=0,
+        description="cross-entropy: initial temperature; null: the standard deviation of the first distances",
     )
-    learnt: bool = Field(default=True, description="cross-entropy: whether the temperature is learnt")
+    learnt: bool = Field(default=True, description="cross-entropy: learn the temperature")
 
 
 def similarity_loss(distances: Distances, same: Same, *, beta: int = 1, far: int) -> Float[Tensor, ""]:
-    """The paper's loss: own classes to the smallest own distance, others to the largest other (Eq. 10, 11).
+    """Return the loss of the paper (Eq. 10, 11).
 
     (mean(d+) - mean(TopMin_beta(d+)))^2 + (mean(d-) - mean(TopMax_far(d-)))^2, targets detached
 
-    ``far`` is N Z beta for N-way Z-shot episodes. Both counts are cut to what there is. The far target is the
-    batch's own maximum, so with an unbounded base distance it runs away from training.
+    d+ are distances within a class, d- distances between classes. The far target is the maximum of the batch itself,
+    so with an unbounded base distance it grows during training.
+
+    Args:
+        distances: Distances of queries to supports.
+        same: Whether query and support have the same class.
+        beta: Number of smallest d+ in the near target, at most all.
+        far: Number of largest d- in the far target, at most all; N Z beta for N-way Z-shot episodes.
+
+    Raises:
+        ShapeError: If the shapes differ, or there are no distances within or between classes.
     """
     near, others = _split(distances, same)
     smallest = near.detach().topk(min(beta, near.numel()), largest=False).values.mean()
@@ -58,13 +70,13 @@ def similarity_loss(distances: Distances, same: Same, *, beta: int = 1, far: int
 
 
 def squared_loss(distances: Distances, same: Same, *, target: float = 1.0) -> Float[Tensor, ""]:
-    """Variant v1: mean(d+)^2 + (mean(d-) - target)^2."""
+    """Return the variant v1 of the paper's loss: mean(d+)^2 + (mean(d-) - target)^2."""
     near, others = _split(distances, same)
     return near.mean().square() + (others.mean() - target).square()
 
 
 def absolute_loss(distances: Distances, same: Same, *, target: float = 1.0) -> Float[Tensor, ""]:
-    """Variant v2: |mean(d+)| + |mean(d-) - target|."""
+    """Return the variant v2 of the paper's loss: |mean(d+)| + |mean(d-) - target|."""
     near, others = _split(distances, same)
     return near.mean().abs() + (others.mean() - target).abs()
 
@@ -75,27 +87,33 @@ def cross_entropy(
     query_labels: Int[Tensor, "*episode query"],
     temperature: float | Float[Tensor, ""] = 1.0,
 ) -> Float[Tensor, ""]:
-    """Cross-entropy over classes, whose logits are soft nearest supports; the mean over queries.
+    """Return the mean cross-entropy of the queries.
 
     logit[q, c] = log sum over supports s of class c of exp(-d[q, s] / temperature)
 
-    A class counts by its nearest supports, as the rule "nearest" does; with one shot the logits are the
-    negative distances themselves. Not in the paper.
+    The nearest supports of a class dominate its logit, as in the rule "nearest". With one shot, the logits are the
+    negative distances divided by the temperature. This loss is not in the paper.
+
+    Raises:
+        ShapeError: If a query has no support of its class.
     """
     return _cross_entropy(distances, query_labels[..., :, None] == support_labels[..., None, :], temperature)
 
 
 def _cross_entropy(distances: Tensor, same: Tensor, temperature: float | Tensor) -> Tensor:
-    """-log of the share of exp(-d / temperature) that lies on supports of the query's own class."""
+    """Return -log of the softmax weight on supports of the query's class, the mean over queries."""
     if not bool(same.any(-1).all()):
-        raise ShapeError("cross-entropy needs a support of every query's class; an episode has some")
+        raise ShapeError(
+            "cross-entropy needs a support of the class of every query, got a query without one; "
+            "leave out such queries"
+        )
     logits = distances / -temperature
-    own = torch.logsumexp(logits.masked_fill(~same, -math.inf), -1)
-    return (torch.logsumexp(logits, -1) - own).mean()
+    same_class = torch.logsumexp(logits.masked_fill(~same, -math.inf), -1)
+    return (torch.logsumexp(logits, -1) - same_class).mean()
 
 
 def _split(distances: Tensor, same: Tensor) -> tuple[Float[Tensor, " near"], Float[Tensor, " far"]]:
-    """d+ and d-: distances to the query's own class, and to the others."""
+    """Return d+ and d-: distances to supports of the query's class, and to supports of other classes."""
     if distances.shape != same.shape:
         raise ShapeError(
             f"same needs the shape of distances {tuple(distances.shape)}, got {tuple(same.shape)}; "
@@ -104,14 +122,14 @@ def _split(distances: Tensor, same: Tensor) -> tuple[Float[Tensor, " near"], Flo
     near, others = distances[same], distances[~same]
     if not near.numel() or not others.numel():
         raise ShapeError(
-            f"a loss compares distances within a class with those between classes, got {near.numel()} and "
-            f"{others.numel()}; episodes need 2 classes or more, and queries of the supports' classes"
+            f"a loss needs distances within a class and between classes, got {near.numel()} and "
+            f"{others.numel()}; episodes need 2 classes or more, and queries of the classes of the supports"
         )
     return near, others
 
 
 class Loss(nn.Module):
-    """The loss of a configuration; holds the temperature of the cross-entropy, which may be learnt.
+    """The loss of a configuration, with the temperature of the cross-entropy as a parameter.
 
     >>> loss = Loss(LossConfig(temperature=0.5))
     >>> same = torch.eye(2, dtype=torch.bool)
@@ -122,23 +140,23 @@ class Loss(nn.Module):
     def __init__(self, config: LossConfig) -> None:
         super().__init__()
         self.config = config
-        start = config.temperature
+        initial = config.temperature
         self.log_temperature = nn.Parameter(
-            torch.tensor(0.0 if start is None else math.log(start), dtype=torch.float64),
+            torch.tensor(0.0 if initial is None else math.log(initial), dtype=torch.float64),
             requires_grad=config.kind == "cross-entropy" and config.learnt,
         )
-        self.register_buffer("measured", torch.tensor(start is not None or config.kind != "cross-entropy"))
+        self.register_buffer("measured", torch.tensor(initial is not None or config.kind != "cross-entropy"))
 
     @property
     def temperature(self) -> float:
-        """The temperature as it is now."""
+        """The current temperature."""
         return self.log_temperature.detach().exp().item()
 
     def forward(self, distances: Distances, same: Same) -> Float[Tensor, ""]:
-        """The loss of one episode or of a mini-batch; ``same`` joins queries with their own class's supports."""
+        """Return the loss of one episode or of a mini-batch."""
         config = self.config
         if config.kind == "similarity":
-            # supports of an episode are N Z, whichever N and Z are
+            # an N-way Z-shot episode has N Z supports
             return similarity_loss(distances, same, beta=config.beta, far=distances.shape[-1] * config.beta)
         if config.kind == "squared":
             return squared_loss(distances, same, target=config.target)
@@ -146,14 +164,17 @@ class Loss(nn.Module):
             return absolute_loss(distances, same, target=config.target)
         if config.kind == "multi-similarity":
             return multi_similarity_loss(distances, same)
-        self._measure(distances)
+        self._measure_temperature(distances)
         return _cross_entropy(distances, same, self.log_temperature.exp().to(distances.dtype))
 
     @torch.no_grad()
-    def _measure(self, distances: Tensor) -> None:
-        """Where none is given, the first distances set the temperature: their standard deviation, 1 where it is 0."""
-        known = self.get_buffer("measured")
-        if not bool(known):
-            spread = distances.double().std(correction=0)
-            self.log_temperature.copy_(torch.where(spread > 0, spread, 1.0).log())
-            known.fill_(True)
+    def _measure_temperature(self, distances: Tensor) -> None:
+        """Set the temperature to the standard deviation of the first distances, unless the configuration sets it.
+
+        If the standard deviation is 0, the temperature is 1.
+        """
+        is_measured = self.get_buffer("measured")
+        if not bool(is_measured):
+            deviation = distances.double().std(correction=0)
+            self.log_temperature.copy_(torch.where(deviation > 0, deviation, 1.0).log())
+            is_measured.fill_(True)

@@ -1,4 +1,4 @@
-"""The multi-similarity loss on mined pairs, through the library pytorch-metric-learning (extra ``metric``)."""
+"""The multi-similarity loss on mined pairs, from the library pytorch-metric-learning (extra ``metric``)."""
 
 from typing import Any
 
@@ -8,53 +8,61 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError
 
-__all__ = ["class_numbers", "multi_similarity_loss"]
+__all__ = ["multi_similarity_loss", "number_classes"]
 
-# of the released settings of Skeleton-DML, and the margin of Wang et al., CVPR 2019
+# the released settings of Skeleton-DML, and the margin of Wang et al., CVPR 2019
 _ALPHA, _BETA, _BASE, _MARGIN = 0.1, 40.0, 0.5, 0.1
 
 
 def multi_similarity_loss(
     distances: Float[Tensor, "*episode query support"], same: Bool[Tensor, "*episode query support"]
 ) -> Float[Tensor, ""]:
-    """Multi-similarity loss of queries (anchors) and supports, the mean over episodes (Wang et al., CVPR 2019).
+    """Return the multi-similarity loss of queries (anchors) and supports (Wang et al., CVPR 2019).
 
     log(1 + sum over mined positives of exp(-alpha (S - base))) / alpha
-        + log(1 + sum over mined negatives of exp(beta (S - base))) / beta, the mean over queries
+        + log(1 + sum over mined negatives of exp(beta (S - base))) / beta, the mean over queries and episodes
 
-    S = 1 - d / 2, which is the cosine where the distance is that of metric "cosine". The miner keeps negatives
-    that are more similar than the least similar positive less 0.1, and positives the other way round.
+    S = 1 - d / 2, which is the cosine for distances of the metric "cosine". The miner selects negatives whose
+    similarity is above that of the least similar positive minus 0.1, and positives whose similarity is below that of
+    the most similar negative plus 0.1.
+
+    Args:
+        distances: Distances of queries to supports.
+        same: Whether query and support have the same class.
+
+    Raises:
+        ConfigError: If pytorch-metric-learning is not installed.
     """
-    criterion, miner = _library()
-    table = distances.shape[-2:]
-    values = []
-    for one, own in zip(distances.reshape(-1, *table), same.reshape(-1, *table), strict=True):
-        similarity = 1 - one / 2
-        labels, others = class_numbers(own)
-        # rows of similarities against unit vectors: their inner products are the similarities themselves
-        unit = torch.eye(similarity.shape[1], device=one.device, dtype=one.dtype)
-        pairs = miner(similarity, labels, unit, others)
-        values.append(criterion(similarity, labels, pairs, unit, others))
-    return torch.stack(values).mean()
+    criterion, miner = _build_loss_and_miner()
+    shape = distances.shape[-2:]
+    losses = []
+    for table, is_same in zip(distances.reshape(-1, *shape), same.reshape(-1, *shape), strict=True):
+        similarity = 1 - table / 2
+        query_labels, support_labels = number_classes(is_same)
+        # the inner product of a row of similarities and a unit vector is the similarity itself
+        unit = torch.eye(similarity.shape[1], device=table.device, dtype=table.dtype)
+        pairs = miner(similarity, query_labels, unit, support_labels)
+        losses.append(criterion(similarity, query_labels, pairs, unit, support_labels))
+    return torch.stack(losses).mean()
 
 
-def class_numbers(
+def number_classes(
     same: Bool[Tensor, "query support"],
 ) -> tuple[Int[Tensor, " query"], Int[Tensor, " support"]]:
-    """Numbers of the classes of queries and supports, from which of them are alike.
+    """Return class numbers of queries and supports that agree with ``same``.
 
-    A class is numbered by its first support; a support whose class has no query is a class by itself.
+    The number of a class is the index of its first support. A support whose class has no query is a class of its own.
     """
     queries = same.int().argmax(1)
-    asked = same.any(0)
+    has_query = same.any(0)
     supports = torch.where(
-        asked, queries[same.int().argmax(0)], torch.arange(same.shape[1], device=same.device)
+        has_query, queries[same.int().argmax(0)], torch.arange(same.shape[1], device=same.device)
     )
     return queries, supports
 
 
-def _library() -> tuple[Any, Any]:
-    """Loss and miner; inner products of rows that are already similarities take the place of cosines."""
+def _build_loss_and_miner() -> tuple[Any, Any]:
+    """Return loss and miner for rows that are similarities: they use inner products instead of cosines."""
     try:
         from pytorch_metric_learning.distances import DotProductSimilarity  # noqa: PLC0415  an extra
         from pytorch_metric_learning.losses import MultiSimilarityLoss  # noqa: PLC0415

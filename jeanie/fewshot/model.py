@@ -105,7 +105,7 @@ class FewShotModel(nn.Module):
         """
         if isinstance(config, str):
             if config not in RAWS:
-                raise ConfigError(f"no raw model {config!r}; the known ones are {', '.join(RAWS)}")
+                raise ConfigError(f"no raw model {config!r}; the known raw models are {', '.join(RAWS)}")
             config = RAWS[config]
         return cls(config).eval()
 
@@ -117,7 +117,7 @@ class FewShotModel(nn.Module):
             path: The folder; by default that of the shipped model.
 
         Raises:
-            DataError: If the folder holds no model, a damaged one, or one of another version.
+            DataError: If the folder has no model, or a model that is damaged or of another version.
         """
         path = SHIPPED if path is None else path
         config, layout, weights = read_model(Path(path))
@@ -136,7 +136,7 @@ class FewShotModel(nn.Module):
 
         Args:
             path: The folder; it is created.
-            half: Write weights with 16 bits (three digits) in half the space; ``load`` returns 32 bits.
+            half: Write weights with 16 bits (three digits), in half the space; ``load`` converts them to 32 bits.
         """
         config = self.config.model_dump(mode="json")
         write_model(Path(path), config, self.layout, self.state_dict(), half=half)
@@ -149,24 +149,25 @@ class FewShotModel(nn.Module):
             **named: New values by name.
 
         Raises:
-            ConfigError: If a setting is wrong, or needs other weights.
+            ConfigError: If a setting is wrong, or the weights do not fit it.
 
         >>> model = FewShotModel.load().with_config({"views.kind": "euler", "views.altitude": 0})
         >>> model.views.shape
         (7, 1)
         """
         config = self.config.with_values(changes, **named)
-        with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so they draw nothing
+        # the initial weights are replaced, so their draws must not change the state of the generator
+        with torch.random.fork_rng(devices=[]):
             model = type(self)(config, self.layout).to(self.device, self.dtype)
         try:
             missing, unknown = model.load_state_dict(self.state_dict(), strict=False)
         except RuntimeError as error:
-            raise ConfigError(f"these settings make a network that the weights do not fit: {error}") from None
+            raise ConfigError(f"the weights do not fit the network of these settings: {error}") from None
         missing, unknown = ([name for name in names if not is_measured(name)] for names in (missing, unknown))
         if missing or unknown:
             raise ConfigError(
-                f"these settings make another network: no weights for {missing[:3]}, no place for {unknown[:3]}; "
-                "change views, alignment or components, and train other networks anew"
+                f"these settings need another network: weights {missing[:3]} are missing, {unknown[:3]} are not used; "
+                "only views, alignment and components can change without training"
             )
         return model.train(self.training)
 
@@ -174,11 +175,11 @@ class FewShotModel(nn.Module):
     def with_hubness_correction(self, motions: Sequence[Motion], hubness: float = 0.5) -> "FewShotModel":
         """Return a copy that increases distances to supports that are near to all motions.
 
-        Some examples are near to every query because of the way they were recorded. The correction learns from
-        ``motions`` which ones. ``trace`` returns distances without the correction.
+        Some supports are near to every query because of the way they were recorded. The correction learns from
+        ``motions`` to detect them. ``trace`` returns distances without the correction.
 
         Args:
-            motions: Two motions or more of the same sensor, of other actions than those to be recognised.
+            motions: Two motions or more of the same sensor, of actions that will not be recognised.
             hubness: Exponent of the correction.
 
         Raises:
@@ -195,7 +196,7 @@ class FewShotModel(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights, of features and of distances."""
+        """The dtype of weights, features and distances."""
         return next((weight.dtype for weight in self.parameters()), torch.float32)
 
     @property
@@ -207,11 +208,11 @@ class FewShotModel(nn.Module):
         return [part for part in self.components if isinstance(part, FewShotModel)]
 
     def store(self, motions: Sequence[Motion], *, limit: int = 4 * 2**30) -> Store:
-        """Return prepared clips for work on a data set, in the model's dtype.
+        """Return a cache of prepared clips, in the dtype of the model.
 
         Args:
-            motions: The clips; each is prepared when it is first needed.
-            limit: Bytes of prepared clips that stay in memory.
+            motions: The clips; each is prepared on its first use.
+            limit: Largest size of the cache in bytes.
         """
         own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit)
         parts = [part.store(motions, limit=limit) for part in self._models()]
@@ -221,15 +222,15 @@ class FewShotModel(nn.Module):
         return own
 
     def collate(self, motions: Sequence[Motion]) -> Batch:
-        """Return motions prepared and padded to one batch."""
+        """Return one batch of prepared motions, padded to the longest."""
         return self.store(motions)[range(len(motions))]
 
     def features(self, batch: Batch, side: Side = "query") -> Features:
-        """Return the block features of every clip, for a query from every simulated view.
+        """Return the block features of every clip; queries are encoded in every simulated view.
 
         Persons are encoded separately and then averaged or matched. Without gradients, clips are encoded in chunks.
-        With ``mirror_penalty`` a query is also encoded as its mirror image, except in training, which learns to
-        tell mirror images apart.
+        With ``mirror_penalty`` the mirror image of a query is encoded, too, except in training: a network learns to
+        distinguish mirror images.
         """
         batch = batch.to(self.device, self.dtype)
         features = self._encode(batch, side)
@@ -239,10 +240,10 @@ class FewShotModel(nn.Module):
 
     def _encode(self, batch: Batch, side: Side) -> Features:
         views = self.views if side == "query" or self.config.views.sides == "both" else None
-        keeps_gradients = torch.is_grad_enabled() and any(
+        needs_gradients = torch.is_grad_enabled() and any(
             weight.requires_grad for weight in self.parameters()
         )
-        step = len(batch) if keeps_gradients else max(1, _CHUNK // self._count_numbers(batch, views))
+        step = len(batch) if needs_gradients else max(1, _CHUNK // self._count_numbers(batch, views))
         chunks = [batch[start : start + step] for start in range(0, len(batch), step)]
         own = Features.cat([self._encode_chunk(chunk, views) for chunk in chunks])
         components = tuple(
@@ -251,7 +252,7 @@ class FewShotModel(nn.Module):
         return replace(own, components=components, factor=self._hubness_factor(own))
 
     def _count_numbers(self, batch: Batch, views: Any) -> int:
-        """Return the size of the input of the encoder per clip."""
+        """Return the number of input values of the encoder per clip."""
         overlap = max(1.0, 1 / self.config.inputs.stride) * len(self.config.inputs.streams)
         count = 1 if views is None else torch.Size(views.shape).numel()
         return int(batch.joints[0].numel() * overlap * count)
@@ -271,7 +272,7 @@ class FewShotModel(nn.Module):
         return Features(torch.einsum("np,np...->n...", share, encoded).movedim(-2, 1), counts)
 
     def _hubness_factor(self, features: Features) -> Tensor | None:
-        """Return the factors of distances to clips; a query from many views has none."""
+        """Return the hubness factors of clips as supports; None for queries in several views."""
         if self.hubness_correction is None or features.values.dim() > 3:
             return None
         return self.hubness_correction.factor(features)
@@ -279,7 +280,7 @@ class FewShotModel(nn.Module):
     def compare(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
         """Return the distance of every query to every support; differentiable.
 
-        With mirror images it is min(d, mirror_penalty * d of the mirror image).
+        If the query has a mirror image, the distance is min(d, mirror_penalty * d of the mirror image).
         """
         table = self._compare_unmirrored(query, support)
         penalty = self.config.mirror_penalty
@@ -327,7 +328,7 @@ class FewShotModel(nn.Module):
 
     @torch.no_grad()
     def match(self, query: Motion, support: Motion) -> PairMatch:
-        """Return distance, matched persons, mirror and alignment of two motions from one encoding of each."""
+        """Return distance, matched persons, mirroring and alignment of two motions; each is encoded once."""
         training = self.training
         self.eval()
         try:
@@ -344,11 +345,11 @@ class FewShotModel(nn.Module):
     def trace(self, query: Motion, support: Motion) -> Alignment:
         """Return the alignment of two motions: the best path through time and views, its cost per step, the plan.
 
-        - Matched persons share one path, through the mean of their costs. In ``distances`` each pair has its own
-          path, whose cost is not higher.
+        - Matched persons share one path through the mean of their costs. In ``distances`` each pair of persons has its
+          own path, whose cost is not higher.
         - If ``is_mirrored_match``, the path is that of the query's mirror image.
-        - With "euler-simple" views it is the path through the better row, and views are counted within that row.
-        - A method that compares means aligns nothing. Its path is that of free viewpoint matching.
+        - With "euler-simple" views, the path is the one through the better row, and views are indices in that row.
+        - Methods that compare means do not align. Their path is that of free viewpoint matching.
         """
         left, right, _ = self._encode_pair(query, support)
         matches = match_persons(left, right, self.comparison)
@@ -356,20 +357,21 @@ class FewShotModel(nn.Module):
 
     @torch.no_grad()
     def match_persons(self, query: Motion, support: Motion) -> tuple[tuple[int, int], ...]:
-        """Return the persons that ``distances`` compares, as (query, support) among the persons that the model uses.
+        """Return the pairs (query person, support person) that ``distances`` compares.
 
-        If the mean over persons is compared, the result is ((0, 0),).
+        Persons are numbered among those that the model uses. If the model compares means over persons, the result is
+        ((0, 0),).
         """
         left, right, _ = self._encode_pair(query, support)
         return match_persons(left, right, self.comparison)
 
     @torch.no_grad()
     def is_mirrored_match(self, query: Motion, support: Motion) -> bool:
-        """Return whether ``distances`` takes the query's mirror image, because it is closer despite the penalty."""
+        """Return whether ``distances`` uses the mirror image of the query because it is closer despite the penalty."""
         return self._encode_pair(query, support)[2]
 
     def _encode_pair(self, query: Motion, support: Motion) -> tuple[Features, Features, bool]:
-        """Return the features of a query, or of its mirror image if that is closer, of a support, and which it is."""
+        """Return the features of a query or its closer mirror image, those of a support, and whether it is mirrored."""
         left = self.features(self.collate([query]), "query")
         right = self.features(self.collate([support]), "support")
         if left.mirrored is not None and bool(

@@ -1,8 +1,8 @@
-"""Encoders as ONNX: the network of a model for programs without torch, with a description of what it reads.
+"""Export of encoders to ONNX, for programs without torch.
 
-The graph is the encoder alone: blocks in, block features out, both as ``BlockEncoder`` has them. What comes before it
-(the motion's preparation, streams, gains, blocks) is described in the file's metadata under ``jeanie``, as JSON; what
-comes after it is an alignment of features.
+The graph contains only the encoder. Its input are blocks and its output are block features, both in the shapes of
+``BlockEncoder``. The metadata of the file describe, as JSON under ``jeanie``, how to compute blocks from a motion
+(preparation, streams, gains, blocks) and how to compare the features.
 """
 
 import json
@@ -29,13 +29,21 @@ __all__ = ["export_onnx", "read_description"]
 METADATA = "jeanie"
 FORMAT = 1
 _OPSET = 18
-_KEPT = ("inputs", "views", "encoder", "align", "weight", "unit", "mirror_penalty")  # of the configuration
-_CLIPS, _BLOCKS = 3, 5  # of the example that is traced; both are free in the graph
-_NEEDED = ("onnx", "onnxscript")
+_SECTIONS = (
+    "inputs",
+    "views",
+    "encoder",
+    "align",
+    "weight",
+    "unit",
+    "mirror_penalty",
+)  # of the configuration
+_CLIPS, _BLOCKS = 3, 5  # size of the example that is traced; both are dynamic in the graph
+_LIBRARIES = ("onnx", "onnxscript")
 
 
 class _Encoders(nn.Module):
-    """The encoders of a model and of those beside it, each with an input and an output of its own."""
+    """The encoders of a model and of its components, each with its own input and output."""
 
     def __init__(self, encoders: list[nn.Module]) -> None:
         super().__init__()
@@ -44,35 +52,46 @@ class _Encoders(nn.Module):
     def forward(
         self, *blocks: Float[Tensor, "clip block length joint channel"]
     ) -> tuple[Float[Tensor, "clip output feature"], ...]:
-        return tuple(encoder(one) for encoder, one in zip(self.encoders, blocks, strict=True))
+        return tuple(encoder(x) for encoder, x in zip(self.encoders, blocks, strict=True))
 
 
 def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
-    """Write the encoder of a model as an ONNX file; what the file says of itself.
+    """Write the encoder of a model to an ONNX file.
 
-    The input ``blocks`` is ``[clip, block, length, joint, channel]`` in the model's dtype, the output ``features`` is
-    ``[clip, output, feature]``; numbers of clips and blocks are free. Persons and views are clips to the graph.
-    Models beside the first have inputs and outputs of their own: ``blocks_1`` and ``features_1``, and so on.
+    The input ``blocks`` has shape ``[clip, block, length, joint, channel]`` and the dtype of the model. The output
+    ``features`` has shape ``[clip, output, feature]``. The numbers of clips and blocks are dynamic. Each person and
+    each view is a clip of the graph. Components of the model have their own inputs and outputs: ``blocks_1`` and
+    ``features_1``, and so on.
+
+    Args:
+        model: The model.
+        path: The file to write; its folder is created.
+
+    Returns:
+        The description in the metadata of the file.
+
+    Raises:
+        ConfigError: If the model has no layout, or the extra ``onnx`` is not installed.
     """
     onnx = _import_onnx()
-    branches = list(_branches(model))
-    encoders: list[nn.Module] = [deepcopy(one.encoder).eval().cpu() for one in branches]
+    models = list(_iterate_models(model))
+    encoders: list[nn.Module] = [deepcopy(part.encoder).eval().cpu() for part in models]
     description = {
         "format": FORMAT,
-        "branches": [_describe_component(one, number) for number, one in enumerate(branches)],
+        "branches": [_describe_model(part, number) for number, part in enumerate(models)],
     }
-    examples = tuple(torch.zeros(_CLIPS, _BLOCKS, *_block_shape(one), dtype=one.dtype) for one in branches)
+    examples = tuple(torch.zeros(_CLIPS, _BLOCKS, *_block_shape(part), dtype=part.dtype) for part in models)
     clip = torch.export.Dim("clip")
-    free = tuple({0: clip, 1: torch.export.Dim(f"block{_suffix(n)}")} for n in range(len(branches)))
-    with _quietly():
+    dynamic = tuple({0: clip, 1: torch.export.Dim(f"block{_suffix(n)}")} for n in range(len(models)))
+    with _silence_exporter():
         program = torch.onnx.export(
             _Encoders(encoders),
             examples,
             dynamo=True,
             opset_version=_OPSET,
-            dynamic_shapes=(free,),
-            input_names=[f"blocks{_suffix(n)}" for n in range(len(branches))],
-            output_names=[f"features{_suffix(n)}" for n in range(len(branches))],
+            dynamic_shapes=(dynamic,),
+            input_names=[f"blocks{_suffix(n)}" for n in range(len(models))],
+            output_names=[f"features{_suffix(n)}" for n in range(len(models))],
             verbose=False,
         )
     assert program is not None
@@ -87,23 +106,28 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
 
 
 def read_description(path: str | Path) -> dict[str, Any]:
-    """What an ONNX file that ``export_onnx`` wrote says of itself; needs ``onnx``."""
+    """Return the description in an ONNX file that ``export_onnx`` wrote.
+
+    Raises:
+        ConfigError: If the extra ``onnx`` is not installed.
+        DataError: If the file cannot be read, or was not written by ``export_onnx``.
+    """
     onnx = _import_onnx()
     try:
         proto = onnx.load(str(path))
-        known = {one.key: one.value for one in proto.metadata_props}
-        described: dict[str, Any] = json.loads(known[METADATA])
+        metadata = {entry.key: entry.value for entry in proto.metadata_props}
+        description: dict[str, Any] = json.loads(metadata[METADATA])
     except (OSError, KeyError, ValueError, import_module("google.protobuf.message").DecodeError) as error:
         raise DataError(f"{path}: not an encoder that jeanie export-onnx wrote: {error}") from None
-    return described
+    return description
 
 
-def _branches(model: FewShotModel) -> Iterator[FewShotModel]:
-    """A model and all that are beside it, in the order in which ``Features.beside`` holds them."""
+def _iterate_models(model: FewShotModel) -> Iterator[FewShotModel]:
+    """Yield a model and all its components, in the order of ``Features.components``."""
     yield model
     for part in model.components:
         assert isinstance(part, FewShotModel)
-        yield from _branches(part)
+        yield from _iterate_models(part)
 
 
 def _suffix(number: int) -> str:
@@ -111,20 +135,20 @@ def _suffix(number: int) -> str:
 
 
 def _block_shape(model: FewShotModel) -> tuple[int, int, int]:
-    """Frames, joints and channels of a block."""
+    """Return the numbers of frames, joints and channels of a block."""
     if model.layout is None:
         raise ConfigError(
-            "an exported encoder reads one layout, this model keeps each recording's own; set "
-            "inputs.prepare.layout to one, such as 'core15'"
+            "an exported encoder needs one layout, but this model accepts motions of any layout; set "
+            "inputs.prepare.layout, such as 'core15'"
         )
     return model.encoder.block, len(model.layout), model.encoder.channels
 
 
-def _describe_component(model: FewShotModel, number: int) -> dict[str, Any]:
-    """Everything that must be known to make a branch's blocks and to compare its features."""
+def _describe_model(model: FewShotModel, number: int) -> dict[str, Any]:
+    """Return everything that is needed to compute the blocks of a model and to compare its features."""
     length, joints, channels = _block_shape(model)
     assert model.layout is not None
-    inputs, kept = model.config.inputs, model.config.model_dump(mode="json")
+    inputs, config = model.config.inputs, model.config.model_dump(mode="json")
     frames = inputs.prepare.frames
     blocks = None
     if frames is not None:
@@ -141,13 +165,13 @@ def _describe_component(model: FewShotModel, number: int) -> dict[str, Any]:
         "streams": list(inputs.streams),
         "gains": list(inputs.gains) or [1.0] * len(inputs.streams),
         "layout": model.layout.to_dict(),
-        **{key: kept[key] for key in _KEPT},
+        **{section: config[section] for section in _SECTIONS},
     }
 
 
 def _import_onnx() -> Any:
-    """The package ``onnx``, or an error that says how to get what is missing."""
-    for name in _NEEDED:
+    """Return the package ``onnx``; the error of a missing package says how to install it."""
+    for name in _LIBRARIES:
         try:
             import_module(name)
         except ImportError:
@@ -156,8 +180,8 @@ def _import_onnx() -> Any:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the exporter's remarks on itself and on libraries that are not needed here."""
+def _silence_exporter() -> Iterator[None]:
+    """Hide the warnings of the exporter, which are about its internals and about libraries that are not needed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -170,7 +194,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _strip_source_notes(graph: Any) -> None:
-    """Take off what the exporter notes of the source of every node: it names files of this machine."""
+    """Remove the notes on the source of every node, because they contain file names of this machine."""
     graph.ClearField("metadata_props")
     for part in (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
         part.ClearField("metadata_props")

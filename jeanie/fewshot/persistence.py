@@ -1,4 +1,4 @@
-"""Models on disk: a folder with ``model.safetensors`` (weights) and ``model.json`` (what the model is)."""
+"""Models on disk: a folder with ``model.safetensors`` (weights) and ``model.json`` (configuration and layout)."""
 
 import json
 from collections.abc import Mapping
@@ -34,54 +34,71 @@ def write_model(
     *,
     half: bool = False,
 ) -> None:
-    """Weights first, ``half`` of 16 bits, then the description with their checksum: a half-written pair is noticed."""
+    """Write the weights, then the description with their checksum; ``read_model`` detects files that do not match.
+
+    Args:
+        path: The folder; it is created.
+        config: Configuration of the model.
+        layout: Layout of the model.
+        weights: Weights and measurements by name.
+        half: Whether weights are written with 16 bits; measurements are not.
+    """
     path.mkdir(parents=True, exist_ok=True)
-    kept = {name: one.half() if half and not is_measured(name) else one for name, one in weights.items()}
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in kept.items()})
-    described = {
+    tensors = {
+        name: tensor.half() if half and not is_measured(name) else tensor for name, tensor in weights.items()
+    }
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    description = {
         "format": FORMAT,
         "config": dict(config),
         "layout": None if layout is None else layout.to_dict(),
         "weights": hash_bytes(content),
     }
     write_atomically(path / WEIGHTS, content)
-    write_atomically(path / DESCRIPTION, (json.dumps(described, indent=1) + "\n").encode())
+    write_atomically(path / DESCRIPTION, (json.dumps(description, indent=1) + "\n").encode())
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], Layout | None, dict[str, Tensor]]:
-    """(config, layout, weights) of a model's folder; nothing in it is executed."""
-    described = _read_description(path / DESCRIPTION)
-    content = _content(path / WEIGHTS, MAX_WEIGHTS)
-    if hash_bytes(content) != described["weights"]:
+    """Return configuration, layout and weights of a model folder; nothing in it is executed.
+
+    Raises:
+        DataError: If a file is missing, damaged, too large, or of another version, or if the files do not match.
+    """
+    description = _read_description(path / DESCRIPTION)
+    content = _read_bytes(path / WEIGHTS, MAX_WEIGHTS)
+    if hash_bytes(content) != description["weights"]:
         raise DataError(
-            f"{path / WEIGHTS}: not the weights that {DESCRIPTION} belongs to; copy both files of one model"
+            f"{path / WEIGHTS}: the checksum differs from the one in {DESCRIPTION}; copy both files of one model"
         )
     try:
-        layout = None if described["layout"] is None else Layout.from_dict(described["layout"])
-        return described["config"], layout, load(content)
+        layout = None if description["layout"] is None else Layout.from_dict(description["layout"])
+        return description["config"], layout, load(content)
     except (SafetensorError, JeanieError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: {error}") from None
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    content = _content(path, MAX_DESCRIPTION)
+    content = _read_bytes(path, MAX_DESCRIPTION)
     try:
-        described = json.loads(content)
+        description = json.loads(content)
     except ValueError as error:
         raise DataError(f"{path}: not JSON: {error}") from None
-    if not isinstance(described, dict) or not {"format", "config", "layout", "weights"} <= described.keys():
+    keys = {"format", "config", "layout", "weights"}
+    if not isinstance(description, dict) or not keys <= description.keys():
         raise DataError(f"{path}: not the description of a model; give the folder that model.save() wrote")
-    if described["format"] != FORMAT:
+    if description["format"] != FORMAT:
         raise DataError(
-            f"{path}: format {described['format']!r}, this version reads {FORMAT}; install the version that wrote it"
+            f"{path}: format {description['format']!r}, this version reads {FORMAT}; install the version that wrote it"
         )
-    return described
+    return description
 
 
-def _content(path: Path, limit: int) -> bytes:
+def _read_bytes(path: Path, limit: int) -> bytes:
     try:
         if path.stat().st_size > limit:
-            raise DataError(f"{path}: over {limit} bytes; this is no model of ours")
+            raise DataError(
+                f"{path}: a model file has at most {limit} bytes; give the folder that model.save() wrote"
+            )
         return path.read_bytes()
     except OSError as error:
         raise DataError(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from jeanie.fewshot.inputs import NORMAL_FRAMES, Batch
+from jeanie.fewshot.inputs import CANONICAL_FRAMES, Batch
 from jeanie.fewshot.model import FewShotModel
 from jeanie.pretraining.augment import augment, draw_present_joints, mirror_motions, retime
 from jeanie.pretraining.config import PretrainConfig
@@ -37,7 +37,7 @@ def draw_batches(
 ) -> Iterator[tuple[Batch, Batch]]:
     """Yield batches of pairs without end: canonical bodies of both sides, motion capture first."""
     count = config.windows + config.gestures
-    frames = config.model.inputs.prepare.frames or NORMAL_FRAMES
+    frames = config.model.inputs.prepare.frames or CANONICAL_FRAMES
     while True:
         parts = []
         if config.windows:

@@ -68,12 +68,20 @@ def compute_evidence(
         ((nearest - mean) / deviation).clamp(_MIN_DEVIATIONS, _MAX_DEVIATIONS)
         for mean, deviation in (support_background, query_background)
     )
-    one = torch.ones_like(nearest)
-    margin = 0 * one if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    ones = torch.ones_like(nearest)
+    margin = 0 * ones if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     several = own.isfinite()
     farther = torch.where(several, nearest - own, 0.0).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     return torch.stack(
-        [from_support, from_query, margin, one * (actions < 2), one * log(actions), farther, several.to(one)],
+        [
+            from_support,
+            from_query,
+            margin,
+            ones * (actions < 2),
+            ones * log(actions),
+            farther,
+            several.to(ones),
+        ],
         -1,
     )
 

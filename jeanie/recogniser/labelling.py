@@ -202,10 +202,18 @@ def label(
         examples: Pairs of a label and an example: a motion, or the index of one of ``motions``. Examples outside the
             archive take part in the graph but not in the result.
         config: How labels spread (default: ``LabelConfig()``).
-        progress: Called with (pairs done, all pairs).
+        progress: Called with (pairs done, pairs in total).
+
+    Returns:
+        The labels of ``motions`` with their confidences.
 
     Raises:
-        ConfigError: there is no example, or an index is wrong or repeated.
+        ConfigError: There is no example, or an index is wrong or repeated.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> motions = open_synthetic(subjects=1, actions=["wave", "walk"]).motions  # 8 clips of each action
+    >>> label(FewShotModel.raw(), motions, [("wave", 0), ("walk", 8)]).labels[7:9]
+    ('wave', 'walk')
     """
     config = LabelConfig() if config is None else config
     outside = [example for _, example in examples if isinstance(example, Motion)]

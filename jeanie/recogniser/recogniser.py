@@ -50,6 +50,11 @@ class Recognition:
         scores: Distance to the nearest example of each action, smallest first.
         nearest: The nearest action, also if ``label`` is None; None if nothing is enrolled.
         example: Id of the nearest example of ``nearest``.
+
+    >>> from jeanie import open_synthetic
+    >>> with Recogniser.load() as recogniser:
+    ...     recogniser.recognise(open_synthetic()[0]).label is None  # nothing is enrolled
+    True
     """
 
     label: str | None
@@ -72,8 +77,20 @@ _NO_MATCH = Recognition(None, inf, 0.0, {})
 class Recogniser:
     """A library of actions and the model that recognises them.
 
-    Enrolled examples are saved at once, and examples that other programs enrol are used at once. An answer with a
-    confidence below ``threshold`` has no label.
+    Enrolled examples are saved at once, and examples that other programs enrol are used at once. ``load`` opens a
+    recogniser with the shipped model.
+
+    Args:
+        model: The model that measures distances.
+        library: The enrolled examples.
+        background_set: Motions that were never enrolled (default: those of the shipped model).
+        calibration: Calibration of the confidence (default: that of the shipped model).
+        threshold: Confidence below which an answer has no label.
+        migrate: Use a library that belongs to another model.
+
+    Raises:
+        ConfigError: If the model has no layout, or the threshold is out of range.
+        DataError: If the library belongs to another model and ``migrate`` is False.
 
     >>> from jeanie.datasets import open_dataset
     >>> clips = open_dataset("synthetic")
@@ -95,8 +112,8 @@ class Recogniser:
     ) -> None:
         if model.layout is None:
             raise ConfigError(
-                "a recogniser compares recordings of any layout, but this model has no layout of its own; set "
-                "inputs.prepare.layout to one, such as 'core15'"
+                "a recogniser needs a model that converts recordings to one layout, but this model has none; set "
+                "inputs.prepare.layout, such as 'core15'"
             )
         if not 0 <= threshold <= 1:
             raise ConfigError(f"threshold is a confidence from 0 to 1, got {threshold!r}")

@@ -58,9 +58,18 @@ def blocks(
     ``blocks(valid[..., None])[..., 0]``.
 
     Args:
+        joints: Joints of one motion, or of a batch; any number of features per joint.
+        length: Frames per block.
         stride_ratio: Stride as a fraction of ``length``; see ``compute_stride``.
         lengths: Number of frames of each motion in a padded batch. Its axes are the first axes of ``joints``.
-            Padding never enters a block, and blocks after ``count_blocks(lengths, ...)`` are 0.
+            Blocks contain no padding, and blocks after ``count_blocks(lengths, ...)`` are 0.
+
+    Returns:
+        The blocks.
+
+    Raises:
+        ConfigError: The length or the stride is out of range.
+        ShapeError: ``joints`` or ``lengths`` has the wrong shape or values.
 
     >>> blocks(torch.zeros(20, 25, 3)).shape
     torch.Size([4, 8, 25, 3])

@@ -109,19 +109,27 @@ def convert(motion: Motion, to: Layout) -> Motion:
     The unit, up axis and number of dimensions of the recording stay: key points of images in ``core15`` are
     still in pixels.
 
+    Args:
+        motion: The motion.
+        to: The new layout.
+
     Raises:
         ConfigError: The layouts share no joint.
+
+    >>> from jeanie import LAYOUTS
+    >>> convert(Motion(torch.ones(60, 25, 3), LAYOUTS["ntu25"]), LAYOUTS["core15"])
+    Motion(None, core15, frames=60, persons=1)
     """
-    plan = map_joints(motion.layout, to)
-    if len(plan.missing) == len(to):
+    mapping = map_joints(motion.layout, to)
+    if len(mapping.missing) == len(to):
         raise ConfigError(
             f"layout {motion.layout.name!r} has no joint of layout {to.name!r}, by name or derived; "
             "rename its joints after the vocabulary in docs/motions.md"
         )
-    joints, valid = plan.apply(motion.joints, motion.valid)
-    seen = motion.layout
+    joints, valid = mapping.apply(motion.joints, motion.valid)
+    old = motion.layout
     return motion.replace(
-        joints=joints, valid=valid, layout=replace(to, up=seen.up, unit=seen.unit, dims=seen.dims)
+        joints=joints, valid=valid, layout=replace(to, up=old.up, unit=old.unit, dims=old.dims)
     )
 
 

@@ -119,7 +119,8 @@ def compute_travel_direction(
 
     sum over frames f of (f - mean f) torso[f], over frames with a valid torso, the mean of ``layout.centre``
 
-    The joints must not be centred on the torso. A torso that stands still or is seen once has (0, 0, 0).
+    The joints must not be centred on the torso. If the torso does not move, or is visible only once, the result is
+    (0, 0, 0).
     """
     valid = resolve_mask(joints, layout, valid)
     index = list(layout.centre)

@@ -29,10 +29,12 @@ class Layout:
     """The joints of a skeleton. Layouts are converted by joint names (vocabulary: ``docs/motions.md``).
 
     Args:
+        name: Name of the layout.
         joints: Joint names in snake_case, in the order of the data.
         bones: (parent, child) indices: one tree from ``root``, or several trees.
         pairs: (left, right) indices, from the view of the person.
-        torso: The joint that centring moves to the origin.
+        root: Index of the root joint.
+        torso: Index of the joint that centring moves to the origin.
         centre: Joints whose mean is the origin, for layouts without a torso joint; default ``(torso,)``.
         up: The axis that points up in camera space, "y" or "z".
         unit: "m", "px" or "relative".
@@ -102,7 +104,7 @@ class Layout:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> "Layout":
-        """Create a layout from plain values, as ``to_dict`` returns them and layout files hold them.
+        """Create a layout from plain values, as in a layout file or the result of ``to_dict``.
 
         Joints are given by name or by index. ``name``, ``joints``, ``bones``, ``root`` and ``torso`` are required.
         Without ``pairs``, every ``left_x`` is paired with its ``right_x``.
@@ -146,7 +148,7 @@ class Layout:
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{path}: cannot be read as a layout: {error}") from error
         if not isinstance(row, dict):
-            raise DataError(f"{path}: a layout file holds one table of keys, got {type(row).__name__}")
+            raise DataError(f"{path}: a layout file must be one table of keys, got {type(row).__name__}")
         try:
             return cls.from_dict(row)
         except ConfigError as error:

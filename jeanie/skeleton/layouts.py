@@ -1,7 +1,7 @@
-"""The usual skeletons as data: joints in the order of the files, each with the joint it hangs from.
+"""Common skeletons as data: joints in the order of the files, each with its parent joint.
 
-A joint is written ``name<parent``; a joint without a parent is the top of its tree. Left and right are the
-person's own. ``centre`` names the joints whose mean stands for the torso where a skeleton has no torso joint.
+A joint is written ``name<parent``; a joint without a parent is the root of its tree. Left and right are those of the
+person. If a skeleton has no torso joint, the mean of the joints in ``centre`` is used as its torso.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _ARMS_AND_LEGS = """
 
 
 def _row(joints: str, root: str, torso: str, **rest: Any) -> dict[str, Any]:
-    """One layout in the form of a layout file: names, bones as (parent, child) names, and the rest."""
+    """Return one layout in the form of a layout file: names, bones as (parent, child) names, other keys."""
     tokens = [token.partition("<") for token in joints.split()]
     return {
         "joints": [joint for joint, _, _ in tokens],
@@ -29,7 +29,7 @@ def _row(joints: str, root: str, torso: str, **rest: Any) -> dict[str, Any]:
 
 
 ROWS: dict[str, dict[str, Any]] = {
-    # Kinect v2, NTU RGB+D 60 and 120. Hand tip and thumb both hang from the hand.
+    # Kinect v2, NTU RGB+D 60 and 120. The hand is the parent of hand tip and thumb.
     "ntu25": _row(
         f"""hip_center spine<hip_center neck<spine_shoulder head<neck {_ARMS_AND_LEGS} spine_shoulder<spine
         left_hand_tip<left_hand left_thumb<left_hand right_hand_tip<right_hand right_thumb<right_hand""",
@@ -42,7 +42,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "hip_center",
         "spine",
     ),
-    # MSRAction3D: left and right take turns.
+    # MSRAction3D: left and right joints alternate.
     "msr20": _row(
         """left_shoulder<neck right_shoulder<neck neck<spine spine<hip_center
         left_hip<hip_center right_hip<hip_center hip_center
@@ -62,7 +62,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "torso",
         "torso",
     ),
-    # Key points of images. No joint lies on the torso: the nose tops the tree, shoulders and hips centre it.
+    # Key points of images. There is no torso joint: the nose is the root; shoulders and hips are the centre.
     "coco17": _row(
         """nose left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye
         left_shoulder<nose right_shoulder<nose left_elbow<left_shoulder right_elbow<right_shoulder
@@ -100,7 +100,7 @@ ROWS: dict[str, dict[str, Any]] = {
         unit="px",
         dims=2,
     ),
-    # Human3.6M as 17 joints: what 2-D to 3-D lifting networks give.
+    # Human3.6M with 17 joints: the output of 2-D to 3-D lifting networks.
     "h36m17": _row(
         """hip_center right_hip<hip_center right_knee<right_hip right_ankle<right_knee
         left_hip<hip_center left_knee<left_hip left_ankle<left_knee spine<hip_center neck<spine
@@ -109,7 +109,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "hip_center",
         "spine",
     ),
-    # MediaPipe Pose; the metres of its world landmarks. Odd is left. Its foot index is the big toe.
+    # MediaPipe Pose, world landmarks in metres. From 7 on, odd indices are left. Its foot index is the big toe.
     "mediapipe33": _row(
         """nose left_eye_inner<nose left_eye<left_eye_inner left_eye_outer<left_eye
         right_eye_inner<nose right_eye<right_eye_inner right_eye_outer<right_eye
@@ -138,7 +138,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "spine",
     ),
     # CMU motion capture as BVH: a joint is where its bone starts, so hip_joint, lower_back, neck_base,
-    # clavicle and finger_base lie on the joint they hang from.
+    # clavicle and finger_base have the position of their parent.
     "cmu31": _row(
         """hip_center left_hip_joint<hip_center left_hip<left_hip_joint left_knee<left_hip
         left_ankle<left_knee left_foot<left_ankle
@@ -165,7 +165,7 @@ ROWS: dict[str, dict[str, Any]] = {
     ),
 }
 
-# OpenNI's joints in the order of SBU Kinect Interaction, which is also the core that every layout reaches.
+# The joints of OpenNI in the order of SBU Kinect Interaction. They are also the core that layouts are converted to.
 _CORE = """head<neck neck<torso torso left_shoulder<neck left_elbow<left_shoulder left_hand<left_elbow
     right_shoulder<neck right_elbow<right_shoulder right_hand<right_elbow
     left_hip<torso left_knee<left_hip left_foot<left_knee

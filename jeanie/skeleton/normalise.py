@@ -39,7 +39,19 @@ def centre(
     frames, the mean of the valid joints of each frame replaces it.
 
     Args:
+        joints: Joints of one body, or of a batch.
+        layout: Layout of the joints.
         valid: False for missing joints, which become 0. Without it, no joint is missing.
+
+    Returns:
+        The centred joints.
+
+    Raises:
+        ShapeError: The shapes of joints, layout and mask do not agree.
+
+    >>> from jeanie import LAYOUTS
+    >>> centre(torch.full((60, 25, 3), 2.0), LAYOUTS["ntu25"]).unique()
+    tensor([0.])
     """
     valid = resolve_mask(joints, layout, valid)
     joints = torch.where(valid[..., None], joints, 0.0)
@@ -62,10 +74,23 @@ def scale(
     """Scale coordinates to [-1, 1], separately for each entry of the leading axes (body, view).
 
     Args:
+        joints: Centred joints of one body, or of a batch.
         mode: "axis" divides each axis by its largest |coordinate| over frames and joints (paper, Suppl.); an
             axis of zeros stays 0. "body" divides all axes by the largest of the three and keeps proportions.
+        layout: Layout of the joints; checks their number.
         valid: False for missing joints, which are ignored and become 0. If ``joints`` has view axes, the mask
             needs axes of size 1 in their place.
+
+    Returns:
+        The scaled joints.
+
+    Raises:
+        ConfigError: The mode is unknown.
+        ShapeError: The shapes of joints, layout and mask do not agree.
+
+    >>> scale(torch.tensor([[[1.0, 4.0, 0.0], [2.0, -2.0, 0.0]]]))
+    tensor([[[ 0.5000,  1.0000,  0.0000],
+             [ 1.0000, -0.5000,  0.0000]]])
     """
     if mode not in get_args(Scale):
         raise ConfigError(f"scale is 'axis' or 'body', got {mode!r}")

@@ -16,7 +16,11 @@ _FIRST, _LAST = 25.0, 1e4  # the rate starts at rate / 25 and ends at a 10,000th
 
 
 class TrainConfig(Config):
-    """Options of episodic training; the defaults are those of the recipe "default"."""
+    """Options of episodic training; the defaults are those of the recipe "default".
+
+    >>> TrainConfig(episodes=100, rate=1e-3).optimiser
+    'adamw'
+    """
 
     episodes: int = Field(default=900, ge=1, description="number of training episodes")
     batch: int = Field(default=2, ge=1, description="episodes per optimiser step (B)")

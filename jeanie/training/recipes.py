@@ -17,7 +17,12 @@ __all__ = ["PRETRAINED_MODEL", "RECIPES", "Recipe"]
 
 
 class Recipe(Config):
-    """Configuration of a model and of its training."""
+    """Configuration of a model and of its training.
+
+    >>> recipe = RECIPES["default"].with_values({"align.gamma": 0.1, "episodes": 100})
+    >>> recipe.model.align.gamma, recipe.train.episodes
+    (0.1, 100)
+    """
 
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
@@ -38,7 +43,7 @@ def _add_section(key: str) -> str:
         if first in config.model_fields:
             return f"{section}.{key}"
     if first not in Recipe.model_fields:
-        names = sorted([*ModelConfig.model_fields, *TrainConfig.model_fields])
+        names = sorted({*ModelConfig.model_fields, *TrainConfig.model_fields})
         raise ConfigError(f"no option {key!r}; options start with one of {', '.join(names)}")
     return key
 

@@ -37,7 +37,16 @@ _RUN = "run.json"
 
 @dataclass(frozen=True)
 class Run:
-    """A training run on disk. ``evaluate`` accepts it as the models of its splits."""
+    """A training run on disk. ``evaluate`` accepts it as the models of its splits.
+
+    Attributes:
+        path: The run folder.
+        facts: Protocol, settings, splits and origin of the run: the content of ``run.json``.
+
+    >>> from jeanie import evaluate
+    >>> run = Run.load("runs/synthetic")  # doctest: +SKIP
+    >>> evaluate(run, run.protocol)  # doctest: +SKIP
+    """
 
     path: Path
     facts: dict[str, Any]
@@ -79,7 +88,11 @@ class Run:
         return tuple(split["name"] for split in self.facts["splits"])
 
     def folder(self, split: str | None = None) -> Path:
-        """Return the folder of a split; the name may be left out if there is only one split."""
+        """Return the folder of a split; the name may be left out if there is only one split.
+
+        Raises:
+            ConfigError: There is no such split.
+        """
         if split is None and len(self.splits) == 1:
             split = self.splits[0]
         for known in self.facts["splits"]:
@@ -140,7 +153,7 @@ def open_run(
     """Create the run folder ``out``, or with ``resume`` open it and check that its settings are the same.
 
     Raises:
-        ConfigError: ``out`` holds another run, or something else.
+        ConfigError: ``out`` contains another run or other files.
     """
     wanted = {
         "format": FORMAT,
@@ -165,7 +178,7 @@ def _describe_run(
     if (out / _RUN).exists():
         if not resume:
             raise ConfigError(
-                f"{out}: holds a run; continue it with resume (--resume), or give another folder"
+                f"{out}: contains a run; continue it with resume (--resume), or give another folder"
             )
         before = Run.load(out).facts
         _check_same_settings(out, before, wanted)

@@ -48,7 +48,7 @@ def train(
 ) -> Run:
     """Train a model on every split of a protocol, or on one, and write a run folder.
 
-    Validation classes, which a split holds out of its training classes, select the weights to keep. Ctrl-C stops
+    Each split holds out some training classes for validation, which selects the weights to keep. Ctrl-C stops
     after the current step and writes a checkpoint. Processes that ``torchrun`` started share the episodes. On the
     CPU, the process keeps memory that it has freed.
 
@@ -70,8 +70,12 @@ def train(
         The run.
 
     Raises:
-        ConfigError: The options do not fit together, or ``out`` holds another run.
+        ConfigError: The options do not fit together, or ``out`` contains another run.
         KeyboardInterrupt: Training was stopped; the checkpoint is written.
+
+    >>> from jeanie import RECIPES
+    >>> recipe = RECIPES["default"]
+    >>> train(recipe.model, "synthetic", config=recipe.train, out="runs/synthetic")  # doctest: +SKIP
     """
     config = TrainConfig() if config is None else config
     chosen = get_protocol(protocol) if isinstance(protocol, str) else protocol
@@ -166,7 +170,7 @@ def _check_margin(splits: Sequence[Split], config: TrainConfig) -> None:
     names = [split.name for split in splits if not len(split.validation)]
     if config.margin is not None and names:
         raise ConfigError(
-            f"split {names[0]!r} holds no class out, so nothing can tell whether training beats its start; give "
+            f"split {names[0]!r} holds out no class, so training cannot be compared with the initial model; give "
             "validation (--validation), such as 0.4, or let the last weights count: margin=None (--set margin=null)"
         )
 

@@ -68,6 +68,10 @@ class Camera:
             because the camera looks at the subject.
         height: Metres from the floor to the lens; None if unknown.
 
+    Raises:
+        ShapeError: ``intrinsics`` is not a 3 x 3 matrix.
+        ConfigError: ``intrinsics`` is not upper triangular, or a distance is out of range.
+
     >>> Camera([[500, 0, 320], [0, -500, 240], [0, 0, 1]], distance=3).matrix()[1]
     tensor([   0., -500.,  240.], dtype=torch.float64)
     """
@@ -129,6 +133,9 @@ class CameraViews:
             "metres" scales them to metres at the distance of the subject, with the torso at 0:
             (x d / depth, y d / depth, depth - d). Focal length and centre cancel, the perspective stays; for
             large d it approaches ``EulerViews``.
+
+    Raises:
+        ConfigError: The angles or the units are invalid.
 
     >>> views = CameraViews(CAMERAS["kinect1"], azimuth=30, altitude=15)
     >>> views(torch.zeros(8, 20, 3))[0, 0, 0, 0]

@@ -67,6 +67,9 @@ class EulerViews(ViewAngles):
         altitude: Largest altitude to either side, 0 to 90 degrees; a multiple of ``step``.
         step: Angle between neighbouring views in degrees.
 
+    Raises:
+        ConfigError: An angle is out of range, or not a multiple of ``step``.
+
     >>> views = EulerViews(azimuth=30, altitude=15)
     >>> views.azimuths, views.shape
     ((-30.0, -15.0, 0.0, 15.0, 30.0), (5, 3))

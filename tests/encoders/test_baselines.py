@@ -140,11 +140,11 @@ def test_the_sub_network_learns_from_the_first_step_on(kind):
 @pytest.mark.errors
 @pytest.mark.parametrize("kind", ["image-thirds", "va-rnn", "va-cnn"])
 def test_encoders_of_positions_refuse_other_streams(kind):
-    with pytest.raises(ConfigError, match=rf"{kind!r} reads positions alone, .* got 6; set inputs.streams"):
+    with pytest.raises(ConfigError, match=rf"{kind!r} needs positions only, .* got 6; set inputs.streams"):
         BlockEncoder(LAYOUT, block=4, channels=6, config=configure(kind))
 
 
 @pytest.mark.errors
 def test_a_width_that_makes_no_groups_is_refused():
-    with pytest.raises(ConfigError, match=r"'image' needs a width in steps of 8, got 12"):
+    with pytest.raises(ConfigError, match=r"'image' needs a width that is a multiple of 8, got 12"):
         BlockEncoder(LAYOUT, block=4, config=ImageEncoderConfig(width=12))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from jeanie.encoders.graph import GraphFilter, normalised_adjacency, propagation
+from jeanie.encoders.graph import GraphFilter, compute_propagation, normalise_adjacency
 from jeanie.errors import ConfigError
 from jeanie.skeleton import LAYOUTS, Layout
 
@@ -69,12 +69,12 @@ def features(layout, width=4, *batch, seed=0):
 
 @LAYOUT
 def test_the_normalised_adjacency_is_the_papers_s(layout):
-    assert_close(normalised_adjacency(layout), torch.from_numpy(step(layout)), atol=1e-15, rtol=0)
+    assert_close(normalise_adjacency(layout), torch.from_numpy(step(layout)), atol=1e-15, rtol=0)
 
 
 @LAYOUT
 def test_the_eigenvalues_of_s_lie_within_one_and_the_largest_is_one(layout):
-    values = np.linalg.eigvalsh(normalised_adjacency(layout).numpy())
+    values = np.linalg.eigvalsh(normalise_adjacency(layout).numpy())
     assert values.min() > -1
     assert values.max() == pytest.approx(1, abs=1e-12)
 
@@ -84,7 +84,7 @@ def test_the_eigenvalues_of_s_lie_within_one_and_the_largest_is_one(layout):
 @pytest.mark.parametrize(("layers", "alpha"), [(1, 0.5), (2, 0.1), (6, 0.5), (9, 0.0), (3, 1.0)])
 def test_the_operator_is_the_filters_polynomial_in_s(layout, kind, layers, alpha):
     expected = torch.from_numpy(dense(layout, kind, layers, alpha))
-    assert_close(propagation(layout, kind, layers, alpha), expected, atol=1e-13, rtol=0)
+    assert_close(compute_propagation(layout, kind, layers, alpha), expected, atol=1e-13, rtol=0)
 
 
 @LAYOUT
@@ -92,7 +92,7 @@ def test_the_operator_is_the_filters_polynomial_in_s(layout, kind, layers, alpha
 def test_what_is_in_balance_along_the_bones_passes_unchanged(layout, kind):
     """S has eigenvector sqrt(degree) with eigenvalue 1, and every filter's polynomial is 1 at 1."""
     balance = torch.tensor(degrees(layout), dtype=torch.float64).sqrt()
-    assert_close(propagation(layout, kind, 6, 0.3) @ balance, balance, atol=1e-12, rtol=0)
+    assert_close(compute_propagation(layout, kind, 6, 0.3) @ balance, balance, atol=1e-12, rtol=0)
 
 
 @LAYOUT
@@ -100,37 +100,39 @@ def test_what_is_in_balance_along_the_bones_passes_unchanged(layout, kind):
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_joint_hears_exactly_those_within_as_many_bones_as_layers(layout, kind, layers):
     away = hops(layout)
-    heard = (propagation(layout, kind, layers, 0.5) != 0).numpy()
+    heard = (compute_propagation(layout, kind, layers, 0.5) != 0).numpy()
     assert (heard == ((away >= 0) & (away <= layers))).all()
 
 
 def test_appnp_with_many_layers_is_personalised_page_rank():
     layout, alpha = LAYOUTS["ntu25"], 0.2
     limit = alpha * np.linalg.inv(np.eye(25) - (1 - alpha) * step(layout))
-    assert_close(propagation(layout, "appnp", 200, alpha), torch.from_numpy(limit), atol=1e-12, rtol=0)
+    assert_close(
+        compute_propagation(layout, "appnp", 200, alpha), torch.from_numpy(limit), atol=1e-12, rtol=0
+    )
 
 
 def test_sgc_with_many_layers_keeps_the_balance_alone():
     layout = LAYOUTS["kinect20"]
     balance = np.sqrt(degrees(layout)) / np.sqrt(sum(degrees(layout)))
     limit = torch.from_numpy(np.outer(balance, balance))
-    assert_close(propagation(layout, "sgc", 5000, 0.5), limit, atol=1e-9, rtol=0)
+    assert_close(compute_propagation(layout, "sgc", 5000, 0.5), limit, atol=1e-9, rtol=0)
 
 
 def test_alpha_one_is_no_filter_at_all():
     for kind in ("appnp", "s2gc"):
-        assert_close(propagation(LAYOUTS["coco17"], kind, 6, 1), torch.eye(17, dtype=torch.float64))
+        assert_close(compute_propagation(LAYOUTS["coco17"], kind, 6, 1), torch.eye(17, dtype=torch.float64))
 
 
 def test_one_layer_without_alpha_is_s_for_all_three():
     for kind in ("sgc", "appnp", "s2gc"):
-        found = propagation(LAYOUTS["h36m17"], kind, 1, 0)
-        assert_close(found, normalised_adjacency(LAYOUTS["h36m17"]), atol=1e-15, rtol=0)
+        found = compute_propagation(LAYOUTS["h36m17"], kind, 1, 0)
+        assert_close(found, normalise_adjacency(LAYOUTS["h36m17"]), atol=1e-15, rtol=0)
 
 
 def test_joints_without_a_path_between_them_never_mix():
     for kind in FIXED:
-        found = propagation(LOOSE, kind, 4, 0.5)
+        found = compute_propagation(LOOSE, kind, 4, 0.5)
         assert found[:2, 2:].eq(0).all()
         assert found[2:, :2].eq(0).all()
 
@@ -138,7 +140,7 @@ def test_joints_without_a_path_between_them_never_mix():
 def test_a_single_joint_is_passed_through():
     alone = Layout("alone", ("head",), (), (), root=0, torso=0)
     for kind in FIXED:
-        assert_close(propagation(alone, kind, 6, 0.5), torch.ones(1, 1, dtype=torch.float64))
+        assert_close(compute_propagation(alone, kind, 6, 0.5), torch.ones(1, 1, dtype=torch.float64))
 
 
 @given(st.permutations(range(15)), st.sampled_from(FIXED))
@@ -147,8 +149,8 @@ def test_another_order_of_the_joints_is_another_order_of_rows_and_columns(order,
     row = layout.to_dict()
     other = Layout.from_dict({**row, "joints": [row["joints"][joint] for joint in order]})
     index = torch.tensor(order)
-    expected = propagation(layout, kind, 3, 0.4)[index][:, index]
-    assert_close(propagation(other, kind, 3, 0.4), expected, atol=1e-14, rtol=0)
+    expected = compute_propagation(layout, kind, 3, 0.4)[index][:, index]
+    assert_close(compute_propagation(other, kind, 3, 0.4), expected, atol=1e-14, rtol=0)
 
 
 @LAYOUT
@@ -194,23 +196,25 @@ def test_the_operator_is_exact_in_every_dtype_whatever_was_before():
     module = GraphFilter(layout, 4)
     assert module.matrix().dtype == torch.float32
     wandered = module.half().float().double()
-    assert_close(wandered.matrix(), propagation(layout), atol=0, rtol=0)
-    assert_close(wandered.float().matrix(), propagation(layout).float(), atol=0, rtol=0)
+    assert_close(wandered.matrix(), compute_propagation(layout), atol=0, rtol=0)
+    assert_close(wandered.float().matrix(), compute_propagation(layout).float(), atol=0, rtol=0)
 
 
 def test_a_module_made_without_memory_gets_its_operator_back():
     module = GraphFilter(LAYOUTS["ntu25"], 4).to("meta").to_empty(device="cpu")
-    assert_close(module.matrix(), propagation(LAYOUTS["ntu25"]).float(), atol=0, rtol=0)
+    assert_close(module.matrix(), compute_propagation(LAYOUTS["ntu25"]).float(), atol=0, rtol=0)
 
 
 @pytest.mark.errors
 def test_a_filter_says_which_kinds_layers_and_alphas_there_are():
     layout = LAYOUTS["ntu25"]
-    with pytest.raises(ConfigError, match="one of sgc, appnp, s2gc, none, got 'gcn'; for gcn, which learns"):
-        propagation(layout, "gcn")
+    with pytest.raises(
+        ConfigError, match="one of sgc, appnp, s2gc, none, got 'gcn'; for gcn, which has weights"
+    ):
+        compute_propagation(layout, "gcn")
     with pytest.raises(ConfigError, match="one of sgc, appnp, s2gc, none, got 'gat'"):
         GraphFilter(layout, 4, kind="gat")
     with pytest.raises(ConfigError, match=r"1 layer or more and alpha from 0 to 1, got 0 and 0\.5"):
-        propagation(layout, "sgc", 0)
-    with pytest.raises(ConfigError, match=r"got 6 and 1\.5; the paper's are 6 and 0\.5"):
+        compute_propagation(layout, "sgc", 0)
+    with pytest.raises(ConfigError, match=r"got 6 and 1\.5; the paper uses 6 and 0\.5"):
         GraphFilter(layout, 4, alpha=1.5)

@@ -136,12 +136,12 @@ def test_a_squared_distance_is_the_weighted_mean_of_the_members_own():
 @pytest.mark.errors
 @pytest.mark.parametrize("shares", [(1.0,), (0.0, 0.0)])
 def test_every_member_needs_a_share_and_one_of_them_some(shares):
-    with pytest.raises(ConfigError, match="a number for each of 2 members, some above 0"):
+    with pytest.raises(ConfigError, match="a number for each of 2 members, at least one above 0"):
         TemporalEncoderConfig(strides=(1, 2), members=2, shares=shares)
 
 
 @pytest.mark.errors
 @pytest.mark.parametrize("scales", [((1, 2),), ((1, 2), (2, 2))], ids=["too few", "other outputs"])
 def test_members_need_as_many_outputs(scales):
-    with pytest.raises(ConfigError, match="each of 2 members, with the product of strides 2"):
+    with pytest.raises(ConfigError, match="each of 2 members, each with the product 2"):
         TemporalEncoderConfig(strides=(1, 2), members=2, scales=scales)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
-from jeanie.encoders.transformer import Attention, Layer, Transformer, positions
+from jeanie.encoders.transformer import Attention, Layer, Transformer, encode_positions
 
 
 def tokens(*shape, seed=0):
@@ -77,11 +77,11 @@ def attend(x, module, heads, size):
 
 @pytest.mark.parametrize(("count", "width"), [(26, 64), (1, 2), (5, 7), (34, 256), (3, 1)])
 def test_positions_are_sines_and_cosines(count, width):
-    assert_close(positions(count, width), table(count, width), atol=1e-13, rtol=0)
+    assert_close(encode_positions(count, width), table(count, width), atol=1e-13, rtol=0)
 
 
 def test_every_joint_and_the_token_have_a_position_of_their_own():
-    place = positions(34, 32)
+    place = encode_positions(34, 32)
     assert torch.cdist(place, place).fill_diagonal_(1).min() > 0.1
 
 
@@ -117,7 +117,7 @@ def test_the_head_size_is_free_of_the_width(heads, size):
 def test_only_positions_tell_joints_apart():
     """Attention sees a set: joints that change place and take their positions along give the same token."""
     module = randomise_weights(Transformer(6, 8, hidden=10, heads=2, head_size=3, depth=2))
-    joints, place = tokens(3, 6, 8), positions(7, 8)[1:]
+    joints, place = tokens(3, 6, 8), encode_positions(7, 8)[1:]
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     moved = (joints + place)[:, order] - place
     assert_close(module(moved), module(joints), atol=1e-11, rtol=1e-11)
@@ -152,5 +152,5 @@ def test_large_scores_do_not_overflow():
 
 def test_positions_are_exact_in_float64_and_saved_nowhere():
     module = Transformer(25, 64, hidden=128, heads=12, head_size=8, depth=1)
-    assert_close(module.double().positions(), positions(26, 64), atol=0, rtol=0)
+    assert_close(module.double().positions(), encode_positions(26, 64), atol=0, rtol=0)
     assert not [name for name in module.state_dict() if "position" in name]

@@ -569,7 +569,7 @@ def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
         ("uwa3d", {"train_classes": 3}, "3 training classes, 2 of them for validation, leave fewer than 2"),
         ("ntu60-oneshot", {"train_classes": 51}, "train_classes is 2 to 50 here, got 51"),
         ("uwa3d", {"validation": 1.0}, "validation is a share of the training classes, 0 to 1, got 1.0"),
-        ("kinetics", {"apart": ("subject",)}, "queries apart in subject need the subject of each clip"),
+        ("kinetics", {"apart": ("subject",)}, "apart='subject' needs the subject of every clip"),
         ("action-pairs", {"train_classes": 5}, "classes come in groups of 2, got 5 training classes of 12"),
     ],
 )

@@ -17,7 +17,7 @@ from jeanie.fewshot.config import EulerViewsConfig, JeanieConfig, ModelConfig, N
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.fewshot.losses import Loss, LossConfig, cross_entropy
-from jeanie.fewshot.mining import class_numbers, multi_similarity_loss
+from jeanie.fewshot.mining import multi_similarity_loss, number_classes
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton import LAYOUTS, Motion
 
@@ -103,9 +103,9 @@ def test_prototypes_reach_the_models_beside():
 
 @pytest.mark.errors
 def test_a_class_without_supports_or_of_different_lengths_has_no_prototype():
-    with pytest.raises(ShapeError, match=r"every one of the 3 classes needs a support, got \[1, 0, 1\]"):
+    with pytest.raises(ShapeError, match=r"each of the 3 classes needs a support, got \[1, 0, 1\]"):
         average_classes(features(2, 4), torch.tensor([0, 2]), 3)
-    with pytest.raises(ShapeError, match=r"as many blocks in each .* set inputs.prepare.frames"):
+    with pytest.raises(ShapeError, match=r"equal numbers of blocks: set inputs.prepare.frames"):
         average_classes(features(2, 4, counts=[3, 4]), torch.tensor([0, 0]), 1)
 
 
@@ -113,11 +113,11 @@ def test_a_class_without_supports_or_of_different_lengths_has_no_prototype():
 def test_settings_that_exclude_each_other_are_told():
     with pytest.raises(ConfigError, match=r"set align.persons to 'mean' for prototypes"):
         model(**{"align.persons": "matched", "align.classes": "prototype"})
-    with pytest.raises(ConfigError, match=r"attention is over cosines: set align.metric to 'cosine'"):
+    with pytest.raises(ConfigError, match=r"attention needs cosine distances: set align.metric to 'cosine'"):
         model(**{"align.classes": "attention"})
-    with pytest.raises(ConfigError, match=r"uncertainty has no self-distance"):
+    with pytest.raises(ConfigError, match=r"uDTW has no divergence"):
         model(**{"align.method": "udtw", "align.normalise": "divergence"})
-    with pytest.raises(ConfigError, match=r"block_travel follows the torso: set prepare.centre"):
+    with pytest.raises(ConfigError, match=r"block_travel needs the path of the torso: set prepare.centre"):
         InputConfig(block_travel=True)
 
 
@@ -324,7 +324,7 @@ def test_episodes_that_are_solved_by_far_cost_nothing_and_have_a_gradient():
 
 def test_classes_are_numbered_by_their_first_support():
     supports, queries = torch.tensor([4, 7, 4, 9, 7]), torch.tensor([7, 4])
-    numbers = class_numbers(queries[:, None] == supports)
+    numbers = number_classes(queries[:, None] == supports)
     assert numbers[0].tolist() == [1, 0]
     assert numbers[1].tolist() == [0, 1, 0, 3, 1]
 

@@ -51,7 +51,7 @@ def test_an_episode_is_what_its_generator_words_say(number):
 
 def test_the_draws_of_this_release_stay_as_they_are():
     """Published numbers name seeds: a change of the draws would make them unrepeatable."""
-    assert Draw(0).places(20, 10) == [7, 2, 15, 3, 13, 9, 18, 19, 14, 11]
+    assert Draw(0).pick_indices(20, 10) == [7, 2, 15, 3, 13, 9, 18, 19, 14, 11]
     assert lists(Episodes(LABELS, way=2, count=1, seed=0)[0]) == [
         [28, 5],
         [0, 1],
@@ -71,8 +71,8 @@ def test_draws_are_uniform_over_ordered_choices():
 
 def test_a_key_is_not_its_own_beginning():
     """numpy pads seeds with zeros; a seed and episode 0 of that seed must not share their draws."""
-    assert Draw(5).places(1000, 5) != Draw(5, 0).places(1000, 5)
-    assert Draw(5, 0).places(1000, 5) != Draw(5, 0, 0).places(1000, 5)
+    assert Draw(5).pick_indices(1000, 5) != Draw(5, 0).pick_indices(1000, 5)
+    assert Draw(5, 0).pick_indices(1000, 5) != Draw(5, 0, 0).pick_indices(1000, 5)
 
 
 def test_classes_and_clips_are_drawn_equally_often():
@@ -240,13 +240,16 @@ def test_published_episodes_follow_the_published_calls(classes, query_views, que
         ({"shot": 5}, "class 'a' has 5 clips in the support pool and 5 in the query pool: too few for 5"),
         ({"queries": 5}, "too few for 1 supports and 5 queries; leave the class out"),
         ({"support": [0, 1, 2]}, "class 'b' has 0 clips in the support pool"),
-        ({"support": [0, 0]}, "the support pool holds each clip once, .* got 2 numbers, 1 of them different"),
-        ({"query": [30]}, "the query pool holds each clip once, as a number from 0 to 29"),
-        ({"apart": ("subject",)}, "queries apart in subject need the subject of each clip; give subjects="),
-        ({"apart": ("take",), "subjects": SUBJECTS}, "apart from supports in subject or view, got 'take'"),
+        (
+            {"support": [0, 0]},
+            "the support pool must contain each clip once, .* got 2 numbers, 1 of them different",
+        ),
+        ({"query": [30]}, "the query pool must contain each clip once, as a number from 0 to 29"),
+        ({"apart": ("subject",)}, "apart='subject' needs the subject of every clip; give subjects="),
+        ({"apart": ("take",), "subjects": SUBJECTS}, "apart is 'subject' or 'view', got 'take'"),
         ({"apart": ("view",), "views": [1] * 30}, "queries that differ in view; leave"),
         ({"way": 0}, "way, shot, queries and count are 1 or more, got 0, 1, 1 and 10"),
-        ({"seed": -1}, "a seed is a whole number of 0 or more"),
+        ({"seed": -1}, "a seed must be an integer of 0 or more"),
     ],
     ids=lambda value: "" if isinstance(value, str) else "+".join(value),
 )

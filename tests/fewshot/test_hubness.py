@@ -141,7 +141,7 @@ def test_a_correction_that_cannot_be_made_is_an_error(model, clips):
         FewShotModel.raw().with_config(components=()).with_config(
             {"inputs.prepare.body": "recorded"}
         ).with_config({"inputs.prepare.frames": None}).with_hubness_correction(clips)
-    with pytest.raises(ShapeError, match=r"\(block, feature\) = \(5, 3\), got features of shape \(2, 4, 3\)"):
+    with pytest.raises(ShapeError, match=r"\(block, feature\) = \(5, 3\), got shape \(2, 4, 3\)"):
         HubnessCorrection(5, 3, 0.5).learn([Features(torch.zeros(2, 4, 3), torch.tensor([4, 4]))])
 
 

@@ -152,12 +152,12 @@ def test_a_store_prepares_a_clip_once_and_within_its_limit():
 @pytest.mark.errors
 def test_what_cannot_be_batched_is_said():
     other = Motion(torch.ones(3, 25, 3), LAYOUTS["ntu25"])
-    with pytest.raises(DataError, match=r"one layout, got kinect20 and ntu25.*core15"):
+    with pytest.raises(DataError, match=r"the same layout, got kinect20 and ntu25.*core15"):
         collate([motion(3), other], PrepareConfig())
     assert len(collate([motion(3), other], PrepareConfig(layout="core15"))) == 2
-    with pytest.raises(DataError, match="no motion"):
+    with pytest.raises(DataError, match="at least one motion"):
         collate([], PrepareConfig())
     with pytest.raises(ConfigError, match="no layout 'cor'"):
         prepare(motion(3), PrepareConfig(layout="cor"))
-    with pytest.raises(ConfigError, match="gains: one for each of the 1 streams, got 2"):
+    with pytest.raises(ConfigError, match="gains needs one factor for each of the 1 streams, got 2"):
         InputConfig(gains=(1.0, 2.0))

@@ -181,7 +181,7 @@ def test_losses_say_what_they_need():
         squared_loss(torch.zeros(2, 3), torch.eye(2, dtype=torch.bool))
     with pytest.raises(ShapeError, match="got 4 and 0; episodes need 2 classes"):
         absolute_loss(torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.bool))
-    with pytest.raises(ShapeError, match="support of every query's class"):
+    with pytest.raises(ShapeError, match="support of the class of every query"):
         cross_entropy(torch.zeros(1, 2), torch.tensor([0, 1]), torch.tensor([2]))
     with pytest.raises(ConfigError, match="beta"):
         LossConfig(beta=0)

@@ -182,7 +182,7 @@ def test_exporting_changes_nothing_of_the_model_and_tells_nothing_of_the_machine
 
 @pytest.mark.errors
 def test_what_cannot_be_exported_or_read_is_told(tmp_path, monkeypatch):
-    with pytest.raises(ConfigError, match=r"keeps each recording's own; set inputs.prepare.layout"):
+    with pytest.raises(ConfigError, match=r"accepts motions of any layout; set inputs.prepare.layout"):
         export_onnx(jeanie.FewShotModel.raw("dtw"), tmp_path / "raw.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 64)
     with pytest.raises(DataError, match="not an encoder that jeanie export-onnx wrote"):

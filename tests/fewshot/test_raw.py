@@ -98,5 +98,5 @@ def test_raw_models_have_names_and_learn_nothing():
 
 @pytest.mark.errors
 def test_an_unknown_raw_model_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="no raw model 'rare'; the known ones are dtw, reference"):
+    with pytest.raises(ConfigError, match="no raw model 'rare'; the known raw models are dtw, reference"):
         FewShotModel.raw("rare")

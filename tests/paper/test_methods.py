@@ -287,7 +287,7 @@ def test_training_on_prototypes_compares_with_class_means():
     expected = []
     for episode in episodes:
         query, support = (
-            model.features(store[at]).over_time().values[:, 0] for at in (episode.query, episode.support)
+            model.features(store[at]).average_blocks().values[:, 0] for at in (episode.query, episode.support)
         )
         means = torch.stack([support[episode.support_labels == k].mean(0) for k in range(3)])
         expected.append((query[:, None] - means).square().sum(-1))

@@ -264,7 +264,7 @@ def test_without_optuna_the_command_says_what_to_install(monkeypatch):
         ({"low": 1.0}, "a dimension has low and high, or choices"),
         ({"low": 1.0, "high": 2.0, "choices": (1, 2)}, "a dimension has low and high, or choices"),
         ({"low": 2.0, "high": 1.0}, "low is below high"),
-        ({"low": 0.0, "high": 1.0, "log": True}, "a logarithmic range lies above 0"),
+        ({"low": 0.0, "high": 1.0, "log": True}, "a logarithmic range must be above 0"),
     ],
 )
 def test_a_dimension_that_is_none_is_refused(values, message):

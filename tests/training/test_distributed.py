@@ -177,7 +177,7 @@ def test_processes_tell_each_other_numbers_and_bytes(two):
     assert facts[1]["refused"] == ["DataError: bad", "JeanieError: gone"]
     for one in facts:
         assert (one["sum"], one["any"], one["broadcast"]) == ([3.0], [False, True], "content")
-        assert "holds a run" in one["again"]  # both processes end, with the first one's reason
+        assert "contains a run" in one["again"]  # both processes end, with the first one's reason
 
 
 def test_one_process_alone_shares_with_nobody():

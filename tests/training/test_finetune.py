@@ -269,7 +269,7 @@ def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
 
 @pytest.mark.errors
 def test_a_start_that_nothing_can_judge_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match="holds no class out, so nothing can tell"):
+    with pytest.raises(ConfigError, match="holds out no class, so training cannot be compared"):
         run_training(tmp_path / "run", TUNE, start(), split=split(validation=()))
     assert not (tmp_path / "run").exists()
 
@@ -349,7 +349,7 @@ def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path
     [
         (("--from", "nowhere"), "cannot be read"),
         (("--from", "shipped", "--set", "encoder.width=64"), "weights do not fit"),
-        (("--from", "shipped", "--validation", "0"), "holds no class out"),
+        (("--from", "shipped", "--validation", "0"), "holds out no class"),
     ],
 )
 def test_a_start_that_cannot_serve_ends_with_exit_code_2(tmp_path, arguments, message):

@@ -383,7 +383,7 @@ def test_bad_input_is_told_before_anything_is_written(tmp_path):
 @pytest.mark.errors
 def test_a_run_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
     run_training(tmp_path / "run", SHORT.with_values(episodes=2))
-    with pytest.raises(ConfigError, match=r"holds a run; continue it with resume"):
+    with pytest.raises(ConfigError, match=r"contains a run; continue it with resume"):
         run_training(tmp_path / "run", SHORT.with_values(episodes=2))
     with pytest.raises(ConfigError, match=r"config.train.rate: 0.003 there, 0.5 now"):
         run_training(tmp_path / "run", SHORT.with_values(episodes=2, rate=0.5), resume=True)

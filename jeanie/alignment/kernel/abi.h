@@ -10,7 +10,7 @@ constexpr int64_t kAbiVersion = 2;
 
 enum JeanieDtype : int { kFloat32 = 0, kFloat64 = 1 };
 
-// One alignment per pair. Row r of pair p starts at cost[cost_offsets[p] + r * cost_stride] and holds columns * views
+// One alignment per pair. Row r of pair p starts at cost[cost_offsets[p] + r * cost_stride] and has columns * views
 // numbers; the plan has the same layout with its own offsets and stride.
 struct JeanieAlign {
   const void* cost;
@@ -67,7 +67,7 @@ enum JeanieStatus : int {
   kOutOfRange = 2,    // exponents may overflow in this dtype
   kNoPath = 3,        // the band leaves no path
   kNoMemory = 4,
-  kSpread = 5,        // internal: views differ by more than one shared exponent can hold
+  kSpread = 5,        // internal: views differ too much for one shared exponent
   kCancels = 6,       // squared distances: subtract a common offset first
   kBadArguments = 7,  // a null pointer, a size or an enum value out of range
   kFailed = 8,        // any other C++ exception

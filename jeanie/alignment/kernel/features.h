@@ -1,6 +1,6 @@
 // Base distances between the blocks of one pair, and their gradients, in tiles that stay in the cache.
 //
-//   d_ij = |x_i|^2 + |y_j|^2 - 2 x_i y_j about the mean of y, and the plain sum where that cancels
+//   d_ij = |x_i|^2 + |y_j|^2 - 2 x_i y_j relative to the mean of y; the plain sum of squares where this cancels
 #pragma once
 
 #include <algorithm>
@@ -33,16 +33,16 @@ template <class T> class Features {
     sizes_x = panel + c * padded, sizes_y = sizes_x + r, turned = sizes_y + c;
   }
 
-  // What will be looked at next is called into the cache while there is arithmetic to do
+  // Features of the next pair are prefetched into the cache during the arithmetic
   void expect(const T* x_, const T* y_) { next_x = x_, next_y = y_; }
 
-  // x [rows, features] and y [columns, features] are looked at from now on
+  // Sets the current pair: x [rows, features] and y [columns, features]
   void set(const T* x_, int64_t rows_, const T* y_, int64_t columns_) {
     x = x_, rows = rows_, y = y_, columns = columns_;
   }
 
-  // out[i * stride + j], rows filled up to a whole register; false where features or their squares are not finite.
-  // `offset` says whether they share one that is large beside their spread.
+  // out[i * stride + j], rows padded to a whole register; returns false if features or their squares are not finite.
+  // `offset` tells whether the features have a common offset that is large compared with their spread.
   bool squares(T* out, int64_t stride, T small, bool* offset) {
     const T total = centre(), middle = plain(mean, nullptr);
     if (!std::isfinite(total + middle)) return false;
@@ -59,8 +59,8 @@ template <class T> class Features {
     return true;
   }
 
-  // Gradients of sum_ij w[i * stride + j] |x_i - y_j|^2, each where it is wanted; w is 0 up to a whole register of j.
-  // About the mean, where an `offset` would cancel or features do not fill registers, else as they are.
+  // Gradients of sum_ij w[i * stride + j] |x_i - y_j|^2, if requested; w is padded with 0 to a whole register.
+  // Features are taken relative to the mean if an `offset` would cancel or if they do not fill registers.
   void slopes(const T* w, int64_t stride, bool offset, T* grad_x, T* grad_y) {
     const T *left = x, *right = y;
     if (offset || features != padded) centre(), left = own_x, right = own_y;
@@ -80,7 +80,7 @@ template <class T> class Features {
   }
 
  private:
-  // With panel `part` of columns go as many panels of the next pair's features, with row i its rows
+  // With panel `part` of columns, the same number of panels of the next pair is prefetched; with row i, its rows
   void prefetch(int64_t part, int64_t i) const {
     if (!next_x) return;
     constexpr int64_t line = 64 / sizeof(T);
@@ -90,7 +90,7 @@ template <class T> class Features {
     for (int64_t f = from; f < std::min(to, columns * features); f += line) __builtin_prefetch(next_y + f, 0, 2);
   }
 
-  // The mean of y, x and y less it, and all their squared lengths, whose sum is returned
+  // Computes the mean of y, subtracts it from x and y, and returns the sum of all squared lengths
   T centre() {
     int64_t f = 0;
     for (; f + 4 * W <= features; f += 4 * W) {  // sums in registers
@@ -107,7 +107,7 @@ template <class T> class Features {
     }
     return centre(x, rows, own_x, sizes_x) + centre(y, columns, own_y, sizes_y);
   }
-  // Rows and features are filled up to a whole register with 0
+  // Rows and features are padded with 0 to a whole register
   T centre(const T* from, int64_t count, T* to, T* sizes) const {
     T total = 0;
     for (int64_t i = 0; i < count; ++i, from += features, to += padded) {
@@ -129,7 +129,7 @@ template <class T> class Features {
     return total;
   }
 
-  // W rows of features become one register a feature
+  // W rows of features become one register per feature
   void turn(const T* from, T* to) const {
     for (int64_t f = 0; f < padded; f += W) {
       Register<T> a[W];
@@ -141,7 +141,7 @@ template <class T> class Features {
     }
   }
 
-  // Squared distances of kRows rows and N registers of columns. A function of its own: its sums fill the registers.
+  // Squared distances of kRows rows and N registers of columns. A separate function: its sums fill the registers.
   template <int N> __attribute__((noinline)) void tile(int64_t i, int64_t j, T* out, int64_t stride, T small) const {
     const T* left[kRows];
 #pragma GCC unroll 8
@@ -176,7 +176,7 @@ template <class T> class Features {
     for (; j < end; ++j)
       if (out[j] < small * (sizes_x[i] + sizes_y[j])) out[j] = plain(x + i * features, y + j * features);
   }
-  // |a - b|^2; b null counts as 0
+  // |a - b|^2; a null b is 0
   T plain(const T* a, const T* b) const {
     Register<T> part = {};
     int64_t f = 0;

@@ -32,7 +32,7 @@ template <class I, int L> struct Group {
   int lanes = 0;               // lanes in use; the others repeat the first pair and are never written
   int64_t pair[L], row_counts[L], column_counts[L];
   int64_t rows = 0;            // largest length
-  std::vector<int64_t> first, last;  // columns that any lane visits, a row
+  std::vector<int64_t> first, last;  // columns that any lane visits, per row
   bool ragged = false;         // lanes differ: masks are needed
   bool has_path = true;        // the band lets every pair through
   std::vector<Pack<I, L>> lane_first, lane_last;
@@ -60,7 +60,7 @@ template <class I, int L> struct Group {
   }
 
  private:
-  int64_t previous[L];  // last column of the row above, a lane
+  int64_t previous[L];  // last column of the row above, per lane
 
   // Cells of row t with |t / tau - s / tau'| <= band (and 1e-9 for rounding)
   void set_range(double band, int64_t t) {

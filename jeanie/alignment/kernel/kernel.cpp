@@ -20,7 +20,7 @@ namespace JEANIE_ISA {
 
 constexpr int kLanes = kWidth<float>;  // pairs of a group
 
-// Numbers below the normal range cost a hundred cycles each and carry nothing here.
+// Subnormal numbers cost a hundred cycles each and do not change the result.
 class FlushToZero {
 #if defined(__x86_64__)
   unsigned before = _mm_getcsr();
@@ -34,7 +34,7 @@ class FlushToZero {
 #endif
 };
 
-// What the threads of a call share: the groups that are left.
+// State that the threads of a call share: the remaining groups.
 template <class Job> struct GroupQueue {
   const Job& job;
   const JeanieAlign& table;

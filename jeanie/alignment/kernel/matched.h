@@ -71,7 +71,7 @@ template <class C, int L> class Matched {
   const C* right(int64_t pair) const { return static_cast<const C*>(all.y) + pair * job.columns * all.features; }
   void set(int64_t pair, int l) { features.set(left(pair), row_counts[l], right(pair), column_counts[l]); }
 
-  // A row of squared distances, filled up to a whole register, becomes one of the named distance
+  // Converts a row of squared distances, padded to a whole register, to the named distance
   void base(C* row, C* slopes, int64_t count) const {
     const C rbf = C(-0.5 / (all.sigma * all.sigma));
     for (int64_t s = 0; all.metric == kRbf && s < count; s += W) {

@@ -38,7 +38,7 @@ template <> struct integer_of<float> { using type = int32_t; };
 template <> struct integer_of<double> { using type = int64_t; };
 template <class T> using Integer = typename integer_of<T>::type;
 
-// L numbers, one a lane, in as many registers as they need.
+// L numbers, one per lane, in as many registers as they need.
 template <class T, int L> struct Pack {
   static constexpr int kRegisters = L / kWidth<T>;
   Register<T> r[kRegisters];
@@ -64,7 +64,7 @@ template <class T, int L> JEANIE_INLINE Pack<T, L> operator&(Pack<T, L> a, Pack<
 template <class T, int L> JEANIE_INLINE Pack<T, L> max(Pack<T, L> a, Pack<T, L> b) { JEANIE_EACH(a.r[i] = a.r[i] > b.r[i] ? a.r[i] : b.r[i]); return a; }
 template <class T, int L> JEANIE_INLINE Pack<T, L> min(Pack<T, L> a, Pack<T, L> b) { JEANIE_EACH(a.r[i] = a.r[i] < b.r[i] ? a.r[i] : b.r[i]); return a; }
 
-// mask (all ones or all zeros a lane) ? a : b
+// mask (all ones or all zeros per lane) ? a : b
 template <class T, int L> JEANIE_INLINE Pack<T, L> choose(Pack<Integer<T>, L> mask, Pack<T, L> a, Pack<T, L> b) {
   JEANIE_EACH(a.r[i] = mask.r[i] ? a.r[i] : b.r[i]);
   return a;

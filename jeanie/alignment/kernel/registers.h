@@ -1,4 +1,4 @@
-// Single registers to and from memory, and what is known of their lanes together.
+// Single registers: load, store, and reductions over their lanes.
 #pragma once
 
 #include "pack.h"
@@ -9,7 +9,7 @@ template <class T> JEANIE_INLINE Register<T> load(const T* at) { return *reinter
 template <class T> JEANIE_INLINE void store(T* at, Register<T> x) { *reinterpret_cast<Unaligned<T>*>(at) = x; }
 template <class T> JEANIE_INLINE Register<T> spread_over(T x) { return x - Register<T>{}; }  // 0 + x would not fold: -0
 
-// Halves onto halves: a sum from the first lane to the last would wait for itself.
+// Adds halves to halves: in a sum from the first lane to the last, every addition would wait for the one before.
 template <class T> JEANIE_INLINE T sum_of(Register<T> x) {
   T part[kWidth<T>];
   for (int w = 0; w < kWidth<T>; ++w) part[w] = x[w];

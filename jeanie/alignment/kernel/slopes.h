@@ -1,4 +1,4 @@
-// Gradients of weighted squared distances, row by row and without the weights that do not count.
+// Gradients of weighted squared distances, row by row; weights below rounding are skipped.
 //
 //   g_i = 2 (x_i sum_k w_ik - sum_k w_ik y_k)
 #pragma once
@@ -11,15 +11,15 @@
 namespace JEANIE_ISA {
 
 template <class T> class Slopes {
-  static constexpr int W = kWidth<T>, kRows = 2, kWide = 4;  // rows, and registers of features, with sums of their own
-  const int64_t features, padded;                            // what a row of out, and one of the motions, holds
-  std::vector<int64_t> kept;                                 // columns that count
+  static constexpr int W = kWidth<T>, kRows = 2, kWide = 4;  // rows, and registers of features, that are summed at once
+  const int64_t features, padded;                            // sizes of a row of out and of a row of the motions
+  std::vector<int64_t> kept;                                 // columns that are not skipped
 
   struct Stripe {
     const T *x[kRows], *w[kRows];
     T* out[kRows];
     T total[kRows];  // of the weights
-    int64_t found;   // columns that count for any of the rows
+    int64_t found;   // columns that are not skipped in any of the rows
   };
 
  public:

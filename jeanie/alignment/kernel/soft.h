@@ -1,8 +1,9 @@
 // Numbers P = exp(-R / gamma) of the soft recursion, far beyond any float's range, in two representations.
 //
-// OwnExponents:    every view of every cell has a mantissa in [1, 2) and an exponent of its own. Nothing is ever lost.
-// SharedExponent: double mantissas with one exponent a cell and pair. Views then merge by a multiply-add and windows are plain
-//         sums; it holds while the views of a cell lie within 2^900 of each other, and says so when they do not.
+// OwnExponents:   every view of every cell has its own mantissa in [1, 2) and its own exponent. No precision is lost.
+// SharedExponent: double mantissas with one exponent per cell and pair. Views merge by a multiply-add and windows are
+//                 plain sums. It is valid while the views of a cell are within 2^900 of each other; otherwise it
+//                 returns kSpread.
 //
 // Both know how to weigh a cost, merge three predecessors, slide the view window, and finish a cell.
 #pragma once
@@ -66,8 +67,8 @@ template <class C> struct Scale {
   }
 };
 
-// What the costs seen so far allow to say: are they finite, how large is the largest. Bits of |cost| compare like the
-// numbers, with infinity and then NaN above all.
+// Whether all costs so far are finite, and the largest of them. The bits of |cost| compare like the numbers;
+// infinity and NaN are above all of them.
 template <class C> struct Watch {
   using Bits = Integer<C>;
   Register<Bits> largest = {};
@@ -85,12 +86,12 @@ template <class C> struct Watch {
 };
 
 template <class M, class I> struct Cell {
-  M* m;  // a pack a view
+  M* m;  // one pack per view
   I* k;
 };
 
-// The one view of a cell in registers, `at` cells from where x lies. Copied register by register: GCC 12 would copy a pack in halves, and the loads
-// that follow would stall.
+// The only view of a cell in registers, `at` cells after x. Copied register by register: GCC 12 would copy a pack in
+// halves, and the following loads would stall.
 template <class M, class I> struct Value {
   M m;
   I k;
@@ -138,7 +139,7 @@ template <class C, int L_, int FixedViews> struct OwnExponents {
   int64_t exponents() const { return views(); }
 
   // Several registers at once, since each of them waits long for its polynomial. Copies of `scale` and `watch` stay in
-  // registers: the compiler must suppose that stores change the members.
+  // registers, because the compiler must assume that stores change the members.
   void weigh(const Pack<C, L>* cost, int64_t cells, CellT w) {
     const auto* from = reinterpret_cast<const Register<C>*>(cost);
     auto* fraction = reinterpret_cast<Register<C>*>(w.m);
@@ -160,18 +161,18 @@ template <class C, int L_, int FixedViews> struct OwnExponents {
     this->watch = watch;
   }
 
-  // 2^(k - top) for k <= top; what is so small that its exponent has no bits counts as 0
+  // 2^(k - top) for k <= top; results below the exponent range are 0
   static JEANIE_INLINE M relative(I k, I top) {
     I e = max(k - (top - I::all(kBias)), I::all(0));
     for (int i = 0; i < I::kRegisters; ++i) e.r[i] <<= Format<C>::kMantissa;
     return number(e);
   }
-  // c is what a chain of cells waits for: it comes in last
+  // a chain of cells waits for c, so c is used last
   static JEANIE_INLINE Number sum(Number a, Number b, Number c) {
     const I top = max(c.k, max(a.k, b.k));
     return {c.m * relative(c.k, top) + (a.m * relative(a.k, top) + b.m * relative(b.k, top)), top};
   }
-  // Mantissas may leave [1, 2): a cell multiplies them by 2^-0.5 to 3 * 2^0.5, so that some 15 of them are safe
+  // Mantissas may leave [1, 2): a cell multiplies them by 2^-0.5 to 3 * 2^0.5, so about 15 cells in a row are safe
   static JEANIE_INLINE Number product(Number x, Number w) { return {x.m * w.m, x.k + w.k}; }
   static JEANIE_INLINE Number normal(Number x) {
     return {mantissa(x.m), (x.k - I::all(kBias)) + biased_exponent(x.m)};
@@ -183,7 +184,7 @@ template <class C, int L_, int FixedViews> struct OwnExponents {
     return (p.m * h.m) * number(e);
   }
 
-  // m 2^(k - top) for m >= 1, never below 2^-126 (float): what is so small does not count
+  // m 2^(k - top) for m >= 1, at least 2^-126 (float); smaller values do not matter
   static JEANIE_INLINE M aligned(M m, I k, I top) { return shifted(m, max(k - top, I::all(1 - kBias))); }
 
   JEANIE_INLINE void merge(CellT a, CellT b, CellT c, CellT out) const {
@@ -238,7 +239,7 @@ template <class C, int L_, int FixedViews> struct OwnExponents {
       x.k[v] = choose(where, start.k, x.k[v]);
     }
   }
-  // 1 / Z with the bias that `share` wants
+  // 1 / Z with the bias that `share` needs
   static Number reciprocal(const double* z_m, const int64_t* z_k) {
     Number h;
     for (int l = 0; l < L; ++l) h.m.set(l, C(2 / z_m[l])), h.k.set(l, Integer<C>(kBias - 1 - z_k[l]));
@@ -270,7 +271,7 @@ template <class C, int L_> struct SharedExponent {
   using CellT = Cell<M, I>;
   using Number = Value<M, I>;
   static constexpr bool kSingle = false;
-  static constexpr int kSmallest = -900;  // log2 of the smallest mantissa that counts as safe
+  static constexpr int kSmallest = -900;  // log2 of the smallest safe mantissa
 
   const int64_t many;
   const std::vector<Slide<Add, Register<double>>> windows;

@@ -1,4 +1,4 @@
-// Squared distances from a matrix product, in one pass: |x|^2 + |y|^2 - 2 x y, and the plain sum where that cancels.
+// Squared distances from a matrix product, in one pass: |x|^2 + |y|^2 - 2 x y; the plain sum where this cancels.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ template <class T> class Squares {
   std::vector<T> size_x, size_y;
   std::atomic<int64_t> next{0};  // row
 
-  // |x - y|^2 by registers; y null counts as 0
+  // |x - y|^2 by registers; a null y is 0
   static T distance(const T* x, const T* y, int64_t features) {
     constexpr int W = kWidth<T>;
     Register<T> part[2] = {};
@@ -42,7 +42,7 @@ template <class T> class Squares {
   const T* right(int64_t row) const { return static_cast<const T*>(job.y) + row * job.features; }
   T* out(int64_t row) const { return static_cast<T*>(job.out) + row * job.columns; }
 
-  // Row of the batch: `out` holds x_i y_j and becomes |x_i - y_j|^2
+  // One row of the batch: x_i y_j in `out` becomes |x_i - y_j|^2
   void finish(int64_t row) {
     const int64_t batch = row / job.rows, columns = job.columns;
     const T *sizes = size_y.data() + batch * columns, *x = left(row);

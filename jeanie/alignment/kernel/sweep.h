@@ -70,7 +70,7 @@ template <class Policy> class Sweep {
     bool whole = true;
     for (int64_t t = 0; t < group.rows && whole; ++t) whole = forward(t);
     if (!std::isfinite(policy.watch.bound())) return kNotFinite;
-    // the exponent of a path must stay far from the dead cells' one
+    // the exponent of a path must stay far from that of dead cells
     double steps = double(job.rows + job.columns), limit = sizeof(C) == 4 ? 0x1p28 : 0x1p50;
     double largest = double(policy.watch.bound()) * std::fabs(job.scale_hi);
     if (!(largest * steps < limit) || !(largest < (sizeof(C) == 4 ? 0x1p22 : 0x1p34))) return kOutOfRange;
@@ -112,7 +112,7 @@ template <class Policy> class Sweep {
     const int64_t first = group.first[t], last = group.last[t], now = slot(t), before = slot(t - 1);
     if (t == 0)
       for (int64_t s = -1; s < job.columns; ++s) policy.kill(prefix.at(before, s));
-    // what lies outside the band is dead for this row and the next one
+    // cells outside the band are dead for this row and the next one
     policy.kill(prefix.at(now, first - 1));
     int64_t beyond = t + 1 < group.rows ? group.last[t + 1] : last;
     for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(prefix.at(now, s));
@@ -150,7 +150,7 @@ template <class Policy> class Sweep {
     return good;
   }
 
-  // One view: what the next cell needs first stays in registers.
+  // One view: the values that the next cell needs first stay in registers.
   template <bool kRagged> void forward_single(int64_t t) {
     const int64_t first = group.first[t], last = group.last[t];
     const CellT here = prefix.at(slot(t), 0), above = prefix.at(slot(t - 1), 0), w = weight.at(0, 0);
@@ -174,7 +174,7 @@ template <class Policy> class Sweep {
     if (first > last) return true;
     if (t == group.rows - 1)
       for (int64_t s = 0; s <= job.columns; ++s) policy.kill(suffix.at(after, s));
-    // what the row before may look at and no lane visits here (a longer lane of it may have ended)
+    // cells that the previous row may read but no lane visits here (a longer lane of it may have ended)
     const int64_t beyond = std::max(last, t ? group.last[t - 1] : last) + 1;
     for (int64_t s = last + 1; s <= beyond; ++s) policy.kill(suffix.at(now, s));
     for (int64_t s = t ? group.first[t - 1] : first; s < first; ++s) policy.kill(suffix.at(now, s));

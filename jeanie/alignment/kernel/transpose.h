@@ -1,4 +1,4 @@
-// Between rows of memory (one a pair) and packs (one number a pair): square transposes in registers.
+// Between rows of memory (one per pair) and packs (one number per pair): square transposes in registers.
 #pragma once
 
 #include "pack.h"

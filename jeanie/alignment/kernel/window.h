@@ -93,7 +93,7 @@ template <class Op, class V> struct Slide {
   }
 };
 
-// Windows of every axis longer than one view, `registers` registers a view; none when the view may not turn.
+// Windows of every axis longer than one view, `registers` registers per view; nothing is done if shift is 0.
 template <class Op, class V>
 std::vector<Slide<Op, V>> slides(const std::vector<int64_t>& grid, int64_t shift, int64_t registers) {
   std::vector<Slide<Op, V>> all;

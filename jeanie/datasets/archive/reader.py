@@ -53,7 +53,7 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" el
 
 
 def is_archive(path: str | Path) -> bool:
-    """Return whether a folder holds an archive."""
+    """Return whether a folder is an archive."""
     path = Path(path).absolute()
     return (path / "archive.json").is_file() or (
         not path.exists() and (backup_path(path) / "archive.json").is_file()
@@ -64,7 +64,7 @@ def open_archive(path: str | Path) -> "Archive":
     """Open an archive as a data set whose motions are slices of one memory-mapped array.
 
     Raises:
-        DataError: The folder holds no archive, or its files are damaged.
+        DataError: The folder is not an archive, or its files are damaged.
     """
     path = Path(path).absolute()
     folder = path if path.exists() or not is_archive(path) else backup_path(path)

@@ -28,12 +28,12 @@ def make_motion(
 ) -> Motion:
     """Build a motion of joints [frame, person, joint, 3]; name and tags default to those in the file name.
 
-    ``own`` is the layout of the format. The caller's ``layout`` replaces it if it has as many joints.
+    ``own`` is the layout of the format. The caller's ``layout`` replaces it if it has the same number of joints.
     """
     layout = layout or own
     if joints.shape[2] != len(layout):
         raise DataError(
-            f"{path}: holds {joints.shape[2]} joints, layout {layout.name!r} has {len(layout)}; "
+            f"{path}: has {joints.shape[2]} joints, layout {layout.name!r} has {len(layout)}; "
             "give a layout that names the joints of this file"
         )
     check_size(path, *joints.shape[:3])

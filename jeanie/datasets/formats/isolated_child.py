@@ -78,7 +78,7 @@ def _to_text(value: Any) -> Any:
 
 
 def parse_c3d(path: str, max_points: int) -> Arrays:
-    """Points [frame, point, 3], residuals [frame, point], and labels, rate, unit and up axis of a C3D file."""
+    """Return points [frame, point, 3], residuals [frame, point], and labels, rate, unit and up axis of a C3D file."""
     recording = importlib.import_module("ezc3d").c3d(path)
     group = recording["parameters"]["POINT"]
     labels = [label for number in ("", *range(2, 10)) for label in _values(group, f"LABELS{number}")]
@@ -100,7 +100,7 @@ def _values(group: Any, key: str) -> list[Any]:
 
 
 def parse_mat(path: str, max_numbers: int) -> Arrays:
-    """Numeric arrays of a MATLAB file up to version 7, under numbers, and their names."""
+    """Return the numeric arrays of a MATLAB file up to version 7 by number, and their names."""
     matlab: Any = importlib.import_module("scipy.io")
     variables = matlab.whosmat(path, appendmat=False)
     sizes = {name: np.prod(size, dtype=object) for name, size, kind in variables if kind in _MATLAB_NUMBERS}
@@ -112,7 +112,7 @@ def parse_mat(path: str, max_numbers: int) -> Arrays:
 
 
 def parse_hdf5_mat(path: str, max_numbers: int) -> Arrays:
-    """The same for a MATLAB 7.3 file; HDF5 stores MATLAB's axes in reverse."""
+    """Return the same for a MATLAB 7.3 file; HDF5 stores the axes of MATLAB in reverse order."""
     h5py: Any = importlib.import_module("h5py")
     arrays: Arrays = {}
     with h5py.File(path, "r") as file:
@@ -133,7 +133,7 @@ def _number_arrays(arrays: Arrays, max_numbers: int) -> Arrays:
 
 
 def parse_hdf5_groups(path: str) -> Arrays:
-    """Names of the groups at the top of an HDF5 file."""
+    """Return the names of the top-level groups of an HDF5 file."""
     h5py: Any = importlib.import_module("h5py")
     with h5py.File(path, "r") as file:
         if len(file) > _MAX_GROUPS:
@@ -142,7 +142,7 @@ def parse_hdf5_groups(path: str) -> Arrays:
 
 
 def parse_hdf5_skeleton(path: str, group: str, max_numbers: int) -> Arrays:
-    """``skeleton`` of a group as float64, and ``num_subjects`` if the group has it."""
+    """Return ``skeleton`` of a group as float64, and ``num_subjects`` if the group has it."""
     h5py: Any = importlib.import_module("h5py")
     with h5py.File(path, "r") as file:
         node = file[group].get("skeleton")

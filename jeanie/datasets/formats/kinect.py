@@ -138,9 +138,7 @@ def _select_joint_rows(
             )
         counts.append(remaining // (2 * joints))
         if len(counts) > frames:
-            raise DataError(
-                f"{path}, line {line_number}: {frames} frames announced, the file goes on after them"
-            )
+            raise DataError(f"{path}, line {line_number}: {frames} frames declared, but the file has more")
         yield ""
 
 

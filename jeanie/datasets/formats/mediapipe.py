@@ -58,7 +58,7 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None) -> Motion:
 
 
 def _find_landmarks(frame: Any, keys: Sequence[str]) -> Any:
-    """Return what a frame holds under one of the keys, or the frame if it is a plain list."""
+    """Return the value of a frame under one of the keys, or the frame itself if it is a list."""
     if isinstance(frame, list):
         return frame if keys is not WORLD_KEYS else None
     value = next((frame[key] for key in keys if frame.get(key)), None) if isinstance(frame, dict) else None

@@ -83,7 +83,7 @@ def read_npz(path: str | Path, *, layout: Layout | None = None) -> Motion:
     check_size(path, len(joints) if joints.ndim else 0, 1, math.prod(joints.shape[1:-1]))
     about = _parse_about(path, arrays.get("about"))
     if about is None and layout is None:
-        raise DataError(f"{path}: does not say which joints it holds; give layout=")
+        raise DataError(f"{path}: the file does not name its layout; give layout=")
     try:
         chosen = layout or Layout.from_dict((about or {}).get("layout", {}))
         if about is None:

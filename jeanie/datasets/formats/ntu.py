@@ -135,7 +135,7 @@ def read_ntu(path: str | Path, *, layout: Layout | None = None) -> Motion:
             places.append((frame, person))
             positions.extend(tokens.read_positions())
     if tokens.peek(1):
-        raise tokens.error(0, f"{frames} frames announced, the file goes on after them")
+        raise tokens.error(0, f"{frames} frames declared, but the file has more")
     if not places:
         raise DataError(f"{path}: no body in any of its {frames} frames; drop it")
     check_size(path, frames, len(persons), JOINTS)

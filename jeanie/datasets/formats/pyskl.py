@@ -69,7 +69,7 @@ def read_pyskl(path: str | Path, *, layout: Layout | None = None) -> Motion:
     """Read the only recording of a pyskl pickle; use ``open_pyskl`` for several."""
     data = open_pyskl(path, layout=layout)
     if len(data) != 1:
-        raise DataError(f"{path}: holds {len(data)} recordings; open it by open_dataset('pyskl', path)")
+        raise DataError(f"{path}: has {len(data)} recordings; open it by open_dataset('pyskl', path)")
     return data[0]
 
 
@@ -91,7 +91,7 @@ def find_only_file(path: str | Path, pattern: str, name: str) -> Path:
     files = [Path(path)] if Path(path).is_file() else find_files(path, pattern, name)
     if len(files) > 1:
         some = ", ".join(file.name for file in files[:5])
-        raise DataError(f"{path}: holds {len(files)} files {pattern} ({some}); give the path of one")
+        raise DataError(f"{path}: has {len(files)} files {pattern} ({some}); give the path of one")
     return files[0]
 
 
@@ -178,7 +178,9 @@ def _read_detections(
     places = [path.parent.joinpath(*Path(raw).parts[-depth:]) for depth in (3, 2, 1)] if raw else []
     file = next((place for place in places if place.is_file()), None)
     if file is None:
-        raise DataError(f"{path}: {name} has no keypoint, and no raw_file {raw!r} with it beside this file")
+        raise DataError(
+            f"{path}: {name} has no keypoint, and there is no raw_file {raw!r} with it in the same folder"
+        )
     entries = expect_type(file, load_pickle(file), dict, "the pickle")
     entry = entries.get(limit_text(annotation.get("frame_dir"), name))
     points = _get_array(

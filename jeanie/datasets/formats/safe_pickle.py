@@ -128,13 +128,13 @@ class _Machine:
 
     def find(self, name: str) -> None:
         if name not in _CALLS:
-            raise DataError(f"it wants to load {name[:80].replace(' ', '.')}, which no recording needs")
+            raise DataError(f"it refers to {name[:80].replace(' ', '.')}, which no recording needs")
         self.push(_CALLS[name])
 
     def find_on_stack(self, _: Any) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise DataError("it wants to load something without a name")
+            raise DataError("it refers to an object without a name")
         self.find(f"{module} {name}")
 
     def call(self, _: Any) -> None:

@@ -89,7 +89,7 @@ def open_uwa3d_multiview(root: str | Path) -> FileDataset:
 
 
 def _open(name: str, root: str | Path, layout: Layout, read: Callable[[Path], Motion]) -> FileDataset:
-    """List the recordings below ``root``. If depth videos lie there too, take only paths that say "skel"."""
+    """List the recordings below ``root``. If there are also depth videos, take only paths with "skel"."""
     everything = find_files(root, "*", name)
     files = [path for path in everything if path.suffix in (".mat", ".txt") and parse_tags(path) != Tags()]
     files = [path for path in files if "skel" in str(path).removeprefix(str(root)).lower()] or files

@@ -182,11 +182,18 @@ def open_synthetic(
     is indexed.
 
     Args:
+        seed: Seed of bodies, performances and cameras.
         subjects: Number of subjects.
         takes: Number of takes per action and subject.
         cameras: Number of cameras, the first ones of ``CAMERAS``.
         actions: Names of the actions; default all of ``ACTIONS``.
         noise, missing: Factors of the noise and of the missing joints; 0 is a perfect camera.
+
+    Returns:
+        The data set.
+
+    Raises:
+        ConfigError: An argument is out of range, or an action is unknown.
 
     >>> data = open_synthetic(subjects=2, takes=1, actions=["wave", "walk"])
     >>> len(data), data.labels[0], data.views[:4]

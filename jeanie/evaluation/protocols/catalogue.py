@@ -41,6 +41,10 @@ class Protocol:
         ways, train_classes: Published numbers; the first number of training classes is the default. `splits`
             accepts other numbers too.
         rules: How splits are built.
+
+    >>> protocol = get_protocol("synthetic")
+    >>> protocol.way, protocol.shot, protocol.split_count
+    (10, 1, 1)
     """
 
     name: str
@@ -110,8 +114,11 @@ class Protocol:
             validation: Share of the training classes that is held out; 0 trains on all of them.
             apart: Tags in which queries differ from supports (default: those of the protocol).
             setups: Groups of setup numbers, for protocols that group cameras by height.
-            root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``). It holds the
-                file ``setups.csv``, which is read if ``setups`` is not given.
+            root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``). Its file
+                ``setups.csv`` is read if ``setups`` is not given.
+
+        Raises:
+            ConfigError: An option is out of range, or the data set has too few classes or clips.
         """
         rules = self.rules
         if validation is not None:
@@ -336,8 +343,14 @@ PROTOCOLS: dict[str, Protocol] = {row.name: row for row in _ROWS}
 def get_protocol(name: str) -> Protocol:
     """Return the protocol with this name.
 
+    Args:
+        name: A key of ``PROTOCOLS``.
+
     Raises:
         ConfigError: There is no such protocol.
+
+    >>> get_protocol("synthetic").dataset
+    'synthetic'
     """
     if name not in PROTOCOLS:
         raise ConfigError(f"no protocol {name!r}; the known ones are {', '.join(PROTOCOLS)}")

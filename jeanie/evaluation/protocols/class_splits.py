@@ -64,7 +64,7 @@ def split_randomly(
     return tuple(
         ClassSplit(
             _seed_name(seed, seeds),
-            *_partition(classes, set(Draw(seed).places(len(classes), train))),
+            *_partition(classes, set(Draw(seed).pick_indices(len(classes), train))),
             seed=seed,
         )
         for seed in seeds
@@ -128,7 +128,9 @@ def hold_out_classes(
             "2 to train; use more training classes, or validation=0"
         )
     draw = Draw(split.seed, _VALIDATION)
-    indices = {group * number + offset for number in draw.places(groups, count) for offset in range(group)}
+    indices = {
+        group * number + offset for number in draw.pick_indices(groups, count) for offset in range(group)
+    }
     validation, train = _partition(split.train, indices)
     return train, validation
 

@@ -71,7 +71,7 @@ SYNTHETIC_CAMERAS = (Cameras("centre to right+top", ("centre", "left"), ("centre
 _PLACE = "unpack it into $JEANIE_DATA/{0}, or run: jeanie prepare {0} FOLDER $JEANIE_DATA/{0}"
 _NTU = (
     "request it at https://rose1.ntu.edu.sg/dataset/actionRecognition/ ({0}) and put the list of samples with missing "
-    "skeletons (https://github.com/shahroudy/NTURGB-D) beside the files; "
+    "skeletons (https://github.com/shahroudy/NTURGB-D) next to the files; "
 )
 # data set -> where to get it and what to run
 GET = {

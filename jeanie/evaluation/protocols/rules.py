@@ -14,7 +14,7 @@ from jeanie.errors import ConfigError, DataError
 from jeanie.evaluation.protocols.camera_heights import clip_names, setup_numbers
 from jeanie.evaluation.protocols.class_splits import ClassRule, ClassSplit, hold_out_classes
 from jeanie.evaluation.protocols.splits import Columns, Split
-from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, in_order
+from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, sort_tags
 from jeanie.views.camera_position import group_setups_by_height, read_setups
 
 __all__ = ["Cameras", "Rules", "Setups", "build_splits", "class_counts", "split_count"]
@@ -96,7 +96,7 @@ def split_count(rules: Rules, train_classes: int) -> int:
 
 
 def _class_splits(rules: Rules, train_classes: int) -> tuple[ClassSplit, ...]:
-    """Return the class splits; numbers stand for classes that only the data set knows."""
+    """Return the class splits; classes that only the data set knows are numbers."""
     classes = range(rules.labels) if isinstance(rules.labels, int) else rules.labels
     return rules.classes(classes, train_classes)
 
@@ -114,7 +114,7 @@ def build_splits(
 ) -> tuple[Split, ...]:
     """Build the splits of a data set; the way of each split is at most its number of test classes."""
     columns = _read_columns(rules, dataset, setups, root)
-    present = in_order([columns.labels[clip] for clip in columns.usable])
+    present = sort_tags([columns.labels[clip] for clip in columns.usable])
     classes = present if isinstance(rules.labels, int) else rules.labels
     missing = [label for label in classes if label not in set(present)]
     if missing:
@@ -247,7 +247,7 @@ class _SplitBuilder:
         """
         subjects, labels = self.columns.subjects, self.columns.labels
         clips = self.columns.select(self.classes.train, train_cameras)
-        people = in_order([subjects[clip] for clip in clips])
+        people = sort_tags([subjects[clip] for clip in clips])
         count = max(2, round(self.rules.validation * len(people))) if self.rules.validation else 0
         if len(people) <= count + self.rules.reserve:
             raise DataError(
@@ -284,7 +284,7 @@ class _SplitBuilder:
             label = self.columns.labels[clip]
             if label is not None:
                 by_class.setdefault(label, []).append(clip)
-        return in_order(
+        return sort_tags(
             [
                 label
                 for label, members in by_class.items()

@@ -104,7 +104,22 @@ def compare_pair(first: Report, second: Report) -> Paired:
 
 
 def compare(reports: Sequence[Report]) -> tuple[Paired, ...]:
-    """Compare every two methods; p-values are adjusted for the number of comparisons (Holm)."""
+    """Compare every two methods; p-values are adjusted for the number of comparisons (Holm).
+
+    Args:
+        reports: One report per method, all on the same queries.
+
+    Returns:
+        One comparison per pair of methods.
+
+    Raises:
+        ConfigError: The reports differ in protocol, splits, queries or numbers of seeds.
+
+    >>> from jeanie import FewShotModel, evaluate
+    >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic", limit=1)
+    >>> compare([report, replace(report, method="the same again")])[0].difference.value
+    0.0
+    """
     return adjust_p_values([compare_pair(first, second) for first, second in combinations(reports, 2)])
 
 

@@ -36,7 +36,25 @@ query</figcaption></figure>
 def write_html(
     reports: Sequence[Report], path: str | Path, *, examples: Sequence[Example] = (), title: str | None = None
 ) -> Path:
-    """Write the HTML page of several methods on one protocol; see `render_html`."""
+    """Write the HTML page of several methods on one protocol. Text from files, such as labels, is escaped.
+
+    Args:
+        reports: One report per method.
+        path: The file to write; its folder is created.
+        examples: Alignments to show as animations.
+        title: Title of the page (default: name of the protocol).
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ConfigError: There is no report.
+
+    >>> from jeanie import FewShotModel, evaluate
+    >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic")  # doctest: +SKIP
+    >>> write_html([report], "report.html")  # doctest: +SKIP
+    PosixPath('report.html')
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, render_html(reports, examples=examples, title=title).encode())

@@ -96,6 +96,11 @@ class Report:
         seeds: Training seeds.
         variants: Predictions on other test episodes of the same splits, by name.
         commit, versions, date: Origin of the numbers.
+
+    >>> from jeanie import FewShotModel, evaluate
+    >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic", limit=1)
+    >>> report.queries, report.over
+    (10, 'queries')
     """
 
     protocol: str

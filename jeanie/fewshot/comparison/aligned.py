@@ -87,7 +87,7 @@ class PoolViewsComparison(AlignedComparison):
 
     def reduce(self, features: Features) -> Features:
         """Return the means over views."""
-        return features.over_views()
+        return features.average_views()
 
     @property
     def _band(self) -> float | None:
@@ -108,7 +108,7 @@ class PoolTimeComparison(AlignedComparison):
 
     def reduce(self, features: Features) -> Features:
         """Return the means over time."""
-        return features.over_time()
+        return features.average_blocks()
 
     def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
         return distances(

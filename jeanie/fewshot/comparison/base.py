@@ -23,8 +23,8 @@ _MOMENTUM = 0.05
 class Comparison(nn.Module):
     """A way to compare two sequences of block features (METHOD 5, 6).
 
-    A relative gamma counts in running means of the base distance. The buffer ``cost_scale`` holds that mean: training
-    updates it, and the first comparison measures it if it is 0.
+    If gamma is relative, it is multiplied by the running mean of the base distance. The buffer ``cost_scale`` contains
+    that mean. Training updates it, and the first comparison measures it if it is 0.
 
     Args:
         config: Options of the comparison.
@@ -40,7 +40,7 @@ class Comparison(nn.Module):
         self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
 
     def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
-        """Return the distance of every query to every support, of the first persons; differentiable."""
+        """Return the distance of every query to every support, for the first persons; differentiable."""
         raise NotImplementedError
 
     def reduce(self, features: Features) -> Features:
@@ -54,7 +54,7 @@ class Comparison(nn.Module):
     def trace(self, pairs: Sequence[tuple[Features, Features]]) -> Alignment:
         """Return the best path through the mean costs of pairs of clips.
 
-        With "euler-simple" views it is the path through the better row, and views are counted within that row.
+        With "euler-simple" views, the path is the one through the better row, and views are indices in that row.
         """
         if not isinstance(self.views, EulerSimple):
             return self._trace_grid(pairs)
@@ -86,19 +86,19 @@ class Comparison(nn.Module):
         return None
 
     def _scale(self, features: Features) -> Features:
-        """Return features of length 1 for the metric "cosine"."""
-        return features.unit() if self.config.metric == "cosine" else features
+        """Return the features, normalised to length 1 for the metric "cosine"."""
+        return features.normalise() if self.config.metric == "cosine" else features
 
     @property
     def _metric(self) -> str:
-        """The base distance of scaled features: |x - y|^2 = 2 - 2 cos for those of length 1."""
+        """The base distance of scaled features: for vectors of length 1, |x - y|^2 = 2 - 2 cos."""
         return "sqeuclidean" if self.config.metric == "cosine" else self.config.metric
 
     def _base_distance(self, squared: Tensor) -> Tensor:
         return apply_metric(squared, self._metric, self.config.sigma)
 
     def _measure_gamma(self, query: Features, support: Features) -> float:
-        """Return gamma, times the scale of the costs if it is relative; measure that scale in training."""
+        """Return gamma, multiplied by the scale of the costs if it is relative; training measures that scale."""
         if not self.config.relative or self.config.gamma == 0:
             return self.config.gamma
         scale = self.get_buffer("cost_scale")
@@ -110,7 +110,7 @@ class Comparison(nn.Module):
     @torch.no_grad()
     def _mean_cost(self, query: Features, support: Features) -> Tensor:
         """Return the base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y."""
-        x, y = (part.inside().double() for part in (query, support))
+        x, y = (part.flatten_blocks().double() for part in (query, support))
         squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
         return self._base_distance(squared.clamp_min(0))
 
@@ -122,5 +122,5 @@ def compute_pair_squares(
     """Return |x - y|^2 of all blocks of every query and every support; the query's views come first."""
     flat = (x.reshape(1, -1, x.shape[-1]) for x in (query, support))
     squared = compute_squared_distances(*flat)[0].view(*query.shape[:-1], *support.shape[:-1])
-    first = query.dim() - 1  # where the support's axes begin
+    first = query.dim() - 1  # first axis of the support
     return squared.movedim((first, first + 1), (1, 3)).flatten(0, 1)

@@ -17,7 +17,8 @@ Compare = Callable[[Features, Features], Tensor]
 def compare_persons(query: Features, support: Features, compare: Compare) -> Float[Tensor, "query support"]:
     """Return distances with persons matched.
 
-    Two persons against two: the better of both ways to match them. Two against one: the closer of the two.
+    If both clips have two persons, the better of the two possible matches counts. If only one clip has two persons,
+    the closer person counts.
     """
     if query.second is None:
         return compare(query, support)
@@ -43,7 +44,7 @@ def compare_persons(query: Features, support: Features, compare: Compare) -> Flo
 
 
 def match_persons(query: Features, support: Features, compare: Compare) -> tuple[tuple[int, int], ...]:
-    """Return the persons that ``compare_persons`` compares of one clip and another, as (query, support)."""
+    """Return the pairs (query person, support person) that ``compare_persons`` compares for a single pair of clips."""
     queries, supports = (
         range(2 if side.paired is not None and side.paired[0] else 1) for side in (query, support)
     )

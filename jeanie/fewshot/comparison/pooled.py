@@ -25,4 +25,4 @@ class PooledComparison(Comparison):
 
     def reduce(self, features: Features) -> Features:
         """Return the means over views and time."""
-        return features.over_views().over_time()
+        return features.average_views().average_blocks()

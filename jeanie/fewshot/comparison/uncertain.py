@@ -18,7 +18,10 @@ _CHUNK = 2**22  # costs in memory at once
 
 
 class Uncertainty(nn.Module):
-    """sigma^2 of every block: a linear map of its features and a scaled sigmoid, from 0.1 to 1.9, initially 1."""
+    """Variance sigma^2 of every block: a scaled sigmoid of a linear map of its features.
+
+    Its range is 0.1 to 1.9, and its initial value 1.
+    """
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -40,10 +43,10 @@ class UncertainComparison(AlignedComparison):
         self.uncertainty = Uncertainty(encoder.features)
 
     def _pair_costs(self, query: Features, support: Features) -> Float[Tensor, "pair t s *views"]:
-        """Return the costs of uDTW: d / sigma^2 + weight log sigma^2, sigma^2 the mean of both blocks' variances.
+        """Return the costs of uDTW: d / sigma^2 + weight log sigma^2.
 
-        The sum along a path is its negative log-likelihood under Gaussians, up to constants, for d = |x - y|^2 and
-        weight = 1.
+        sigma^2 is the mean variance of both blocks. For d = |x - y|^2 and weight = 1, the sum along a path is its
+        negative log-likelihood under Gaussians, up to constants.
         """
         left, right = self.uncertainty(query.values), self.uncertainty(support.values)
         first = left.dim()

@@ -120,8 +120,8 @@ class Table(Config):
 
     name: str = Field(description="name on the command line")
     kind: Literal["table", "figure"] = Field(default="table", description="a figure's columns are its points")
-    title: str = Field(description="what it shows")
-    source: str = Field(description="where the printed values stand")
+    title: str = Field(description="content of the table")
+    source: str = Field(description="place of the printed values in the paper")
     note: str = Field(default="", description="what a reader must know of the printed values, or of ours")
     base: str = Field(default="authors", description="recipe that the methods change")
     changes: dict[str, Any] = Field(default={}, description="values of the base that this table sets")

@@ -43,7 +43,7 @@ class Dimension(Config):
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ConfigError(f"low is below high, got {self.low} and {self.high}")
         if self.log and (self.step is not None or (self.low or 0) <= 0):
-            raise ConfigError("a logarithmic range lies above 0 and has no step")
+            raise ConfigError("a logarithmic range must be above 0 and have no step")
         return self
 
     def suggest(self, trial: Any, name: str) -> Value:

@@ -64,6 +64,8 @@ class Explanation:
     """How a query differs from a support. Left, right and forward are those of the moving person.
 
     Attributes:
+        query, support: Facts about both recordings.
+        label: Name of the action that the support is an example of; None if unknown.
         likeness: "same", "similar" or "different".
         reflected: Whether the mirror image of the query matched; ``joints`` and ``bodies`` are then those of the image.
         distance: Distance of the model.
@@ -72,9 +74,17 @@ class Explanation:
         tempo: Duration of the query divided by that of the support, in seconds if ``timed``, else in frames.
         timed: Whether both frame rates are known.
         parts: The tempo of the beginning, the middle and the end of the support.
+        steps: The path of the alignment.
         joints: Joint differences, largest first.
+        bodies: The canonical bodies of query and support.
         persons: The compared (query, support) persons, numbered from 0 as in the recordings. Person 0 of ``joints``
             and ``bodies`` is the first of these pairs.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> clip = open_synthetic()[0]
+    >>> explanation = explain(FewShotModel.raw(), clip, clip)
+    >>> explanation.likeness, explanation.distance, explanation.tempo
+    ('same', 0.0, 1.0)
     """
 
     query: Recording
@@ -120,7 +130,7 @@ class Explanation:
         )  # fmt: skip
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["persons"] = [list(pair) for pair in self.persons]
-        rows = {key: [asdict(one) for one in getattr(self, key)] for key in ("parts", "steps", "joints")}
+        rows = {key: [asdict(row) for row in getattr(self, key)] for key in ("parts", "steps", "joints")}
         sides = {key: asdict(getattr(self, key)) for key in ("query", "support")}
         plain: dict[str, Any] = _round_values({"text": self.text, **sides, **values, **rows})
         return plain
@@ -144,6 +154,9 @@ def explain(
     If two people are compared with one, the explanation covers the closer match.
 
     Args:
+        model: The model that aligns the motions.
+        query: The motion to explain.
+        support: The motion that it is compared with.
         label: Name of the action that ``support`` is an example of.
         same: Answer of a recogniser. Without it, the likeness follows from the joints that differ most, which is a
             statement about poses, not a recognition.
@@ -153,23 +166,28 @@ def explain(
 
     Raises:
         DataError: A motion has no valid frame.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> clip = open_synthetic()[0]
+    >>> print(explain(FewShotModel.raw(), clip, clip))
+    same movement, at the same speed
     """
     recordings = _describe_recording(query), _describe_recording(support)
     query, support, persons, match = _match_motions(model, query, support)
-    found, reflected = match.alignment, match.is_mirrored
+    alignment, reflected = match.alignment, match.is_mirrored
     moments = [locate_blocks(model, motion) for motion in (query, support)]
     recorded, example = compute_bodies(query), compute_bodies(support)
     sides = (compute_bodies(query.mirror()) if reflected else recorded, example)
-    at = [times[found.path[:, side]] for side, times in enumerate(moments)]
+    at = [times[alignment.path[:, side]] for side, times in enumerate(moments)]
     poses = [body.at(times) for body, times in zip(sides, at, strict=True)]
     joints = measure_differences(poses[0], poses[1], sides, at[0], query.layout.unit == "m")
     flat = min(query.layout.dims, support.layout.dims) < 3
     facing = None if flat else wrap_angle(float(recorded.facing[0] - example.facing[0]))
-    turns = _camera_turns(model, found, facing, reflected)
+    turns = _camera_turns(model, alignment, facing, reflected)
     timed = query.rate is not None and support.rate is not None
     spans = [_duration(motion, timed) for motion in (query, support)]
-    difference = sum(one.percent for one in joints[:_WORST]) / max(1, len(joints[:_WORST]))
-    steps = zip(at[0].tolist(), at[1].tolist(), found.steps.tolist(), turns, strict=True)
+    difference = sum(joint.percent for joint in joints[:_WORST]) / max(1, len(joints[:_WORST]))
+    steps = zip(at[0].tolist(), at[1].tolist(), alignment.steps.tolist(), turns, strict=True)
     return Explanation(
         query=recordings[0],
         support=recordings[1],
@@ -241,14 +259,14 @@ def _used_persons(model: FewShotModel, motion: Motion) -> list[int]:
 
 
 def _camera_turns(
-    model: FewShotModel, found: Alignment, facing: float | None, reflected: bool
+    model: FewShotModel, alignment: Alignment, facing: float | None, reflected: bool
 ) -> list[tuple[float | None, float | None]]:
     """Return (turn, lift) per step: the facing removed in preparation, or the measured one, and the views of the path.
 
     A view (azimuth, altitude) that makes the query look like the support stands as much further to the person's left
     and as much higher than the query's camera; for the mirror image as much further to the right.
     """
-    steps = len(found.path)
+    steps = len(alignment.path)
     views = model.views
     if views is None:
         return [(facing, None)] * steps
@@ -258,12 +276,12 @@ def _camera_turns(
     azimuths, altitudes = views.azimuths, views.altitudes
     if len(views.shape) == 1:  # azimuths alone, then altitudes alone
         table = [(a, 0.0) for a in azimuths] + [(0.0, a) for a in altitudes]
-        seen = [table[view] for view in found.path[:, 2].tolist()]
+        seen = [table[view] for view in alignment.path[:, 2].tolist()]
     else:
-        seen = [(azimuths[a], altitudes[b]) for a, b in found.path[:, 2:4].tolist()]
+        seen = [(azimuths[a], altitudes[b]) for a, b in alignment.path[:, 2:4].tolist()]
     other = (
-        [(azimuths[a], altitudes[b]) for a, b in found.path[:, 4:6].tolist()]
-        if found.path.shape[1] == 6
+        [(azimuths[a], altitudes[b]) for a, b in alignment.path[:, 4:6].tolist()]
+        if alignment.path.shape[1] == 6
         else []
     )
     other = other or [(0.0, 0.0)] * steps

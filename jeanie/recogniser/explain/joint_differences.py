@@ -85,7 +85,7 @@ def measure_differences(
                     words=_describe_joint(joint, (x, y, -z), movement, 100 * distance / HEIGHT),
                 )
             )
-    return tuple(sorted(differences, key=lambda one: -one.percent))
+    return tuple(sorted(differences, key=lambda joint: -joint.percent))
 
 
 def _describe_joint(

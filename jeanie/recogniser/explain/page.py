@@ -89,7 +89,7 @@ def _build_scene(
         side["frames"] / (side["rate"] or 30) for side in (explanation["query"], explanation["support"])
     ]
     path = _smooth_path(explanation)
-    worst = min((one["worst"] for one in explanation["joints"][:1]), default=0.0)
+    worst = min((joint["worst"] for joint in explanation["joints"][:1]), default=0.0)
     persons = bodies[0].joints.shape[1]
     return {
         "query": _encode_poses(seen[0], bodies[0]),
@@ -100,8 +100,8 @@ def _build_scene(
         "neck": BODY.index("neck"),
         "scale": _SCALE,
         "height": HEIGHT,
-        "reach": max(0.55, *(float(one[..., 1].amax()) + 0.12 for one in seen)),
-        "floor": max(0.5, *(-float(one[..., 1].amin()) + 0.14 for one in seen)),
+        "reach": max(0.55, *(float(side[..., 1].amax()) + 0.12 for side in seen)),
+        "floor": max(0.5, *(-float(side[..., 1].amin()) + 0.14 for side in seen)),
         "spread": _SPACING * (persons - 1),
         "path": path,
         "titles": list(titles),
@@ -120,8 +120,8 @@ def _apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
 def _encode_poses(seen: Float[Tensor, "frame person 15 3"], side: Bodies) -> dict[str, Any]:
     """Return at most 300 moments: their frames, and the joints in thousandths, None for a joint that was never seen."""
     count = min(len(seen), _POSES)
-    kept = torch.linspace(0, len(seen) - 1, count).round().long()
-    whole = (seen[kept] * _SCALE).round().long().tolist()
+    moments = torch.linspace(0, len(seen) - 1, count).round().long()
+    whole = (seen[moments] * _SCALE).round().long().tolist()
     there = side.present[:, :_PATH].tolist()
     poses = [
         [
@@ -130,7 +130,7 @@ def _encode_poses(seen: Float[Tensor, "frame person 15 3"], side: Bodies) -> dic
         ]
         for moment in whole
     ]
-    return {"frames": side.frames[kept].tolist(), "poses": poses}
+    return {"frames": side.frames[moments].tolist(), "poses": poses}
 
 
 def _smooth_path(explanation: Mapping[str, Any]) -> list[list[float]]:
@@ -158,34 +158,34 @@ def _render_chips(explanation: Mapping[str, Any]) -> str:
         side = "" if abs(turn) < 1 else " to the person's left" if turn > 0 else " to the person's right"
         chips.append(("camera", f"{abs(turn):.0f} degrees{side}"))
     if max(explanation[side]["persons"] for side in ("query", "support")) > 1:
-        met = ", ".join(f"{q + 1} with {s + 1}" for q, s in explanation["persons"])
-        chips.append(("persons", met))
+        pairs = ", ".join(f"{q + 1} with {s + 1}" for q, s in explanation["persons"])
+        chips.append(("persons", pairs))
     chips.append(("joints that differ most", f"{explanation['difference']:.1f} % of the height"))
     return "".join(f"<li><span>{escape(name)}</span> <b>{escape(value)}</b></li>" for name, value in chips)
 
 
 def _is_metric(explanation: Mapping[str, Any]) -> bool:
-    return all(one["centimetres"] is not None for one in explanation["joints"])
+    return all(joint["centimetres"] is not None for joint in explanation["joints"])
 
 
 def _render_joints(explanation: Mapping[str, Any]) -> str:
     """Return one bar per joint, longest first."""
     key, unit = ("centimetres", "cm") if _is_metric(explanation) else ("percent", "%")
     joints = explanation["joints"]
-    most = max((one[key] for one in joints), default=0.0)
+    largest = max((joint[key] for joint in joints), default=0.0)
     persons = explanation["persons"]
     rows = []
-    for one in joints:
-        name = "whole body" if one["joint"] == "path" else one["joint"].replace("_", " ")
-        said = one["words"].removeprefix(name).strip()
-        name = f"{name} ({persons[one['person']][0] + 1})" if len(persons) > 1 else name
-        width = 100 * one[key] / max(most, 1e-9)
+    for joint in joints:
+        name = "whole body" if joint["joint"] == "path" else joint["joint"].replace("_", " ")
+        words = joint["words"].removeprefix(name).strip()
+        name = f"{name} ({persons[joint['person']][0] + 1})" if len(persons) > 1 else name
+        width = 100 * joint[key] / max(largest, 1e-9)
         rows.append(
-            f'<div class="joint" tabindex="0" data-joint="{BODY.index(one["joint"])}" '
-            f'data-person="{one["person"]}"><span>{escape(name)}</span>'
+            f'<div class="joint" tabindex="0" data-joint="{BODY.index(joint["joint"])}" '
+            f'data-person="{joint["person"]}"><span>{escape(name)}</span>'
             f'<span class="bar"><i style="width:{width:.1f}%"></i></span>'
-            f'<span class="much">{one[key]:.1f} {unit}</span>'
-            + (f'<span class="said">{escape(said)}</span>' if said and one["percent"] >= 2.5 else "")
+            f'<span class="much">{joint[key]:.1f} {unit}</span>'
+            + (f'<span class="said">{escape(words)}</span>' if words and joint["percent"] >= 2.5 else "")
             + "</div>"
         )
     return "".join(rows)

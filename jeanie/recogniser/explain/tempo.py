@@ -44,8 +44,8 @@ def locate_blocks(model: FewShotModel, motion: Motion) -> Float[Tensor, " block"
     first = list_block_starts(frames, inputs.block, compute_stride(inputs.block, inputs.stride))
     middle = (first + (inputs.block - 1) / 2).clamp_max(frames - 1)
     span = model.encoder.span
-    held = torch.cat([middle, middle[-1:].expand(span - 1)])
-    joined = held.unfold(0, span, model.encoder.stride).mean(1)
+    extended = torch.cat([middle, middle[-1:].expand(span - 1)])
+    joined = extended.unfold(0, span, model.encoder.stride).mean(1)
     return _interpolate(seen, _interpolate(positions, joined)).float()
 
 
@@ -76,19 +76,19 @@ def measure_parts(
     values = torch.cat([torch.zeros(1), mean[inside], last[:1]]).double().cummax(0).values
     edges = torch.linspace(0, float(last[1]), len(_NAMES) + 1, dtype=torch.float64)
     if len(grid) < 2 or last[1] == 0:
-        met = torch.linspace(0, float(last[0]), len(_NAMES) + 1, dtype=torch.float64)
+        cuts = torch.linspace(0, float(last[0]), len(_NAMES) + 1, dtype=torch.float64)
     else:
         after = torch.searchsorted(grid, edges).clamp(1, len(grid) - 1)
         share = (edges - grid[after - 1]) / (grid[after] - grid[after - 1])
-        met = values[after - 1] + share * (values[after] - values[after - 1])
+        cuts = values[after - 1] + share * (values[after] - values[after - 1])
     own, other = (float(span) / max(1.0, float(end)) for span, end in zip(spans, last, strict=True))
     whole = max(float(last[1]), 1.0) / len(_NAMES)
     return tuple(
         Part(
             name,
-            (float(met[i]), float(met[i + 1])),
+            (float(cuts[i]), float(cuts[i + 1])),
             (float(edges[i]), float(edges[i + 1])),
-            float(met[i + 1] - met[i]) * own / (whole * other),
+            float(cuts[i + 1] - cuts[i]) * own / (whole * other),
         )
         for i, name in enumerate(_NAMES)
     )

@@ -59,7 +59,7 @@ def describe(
         if pace is not None:
             place = f"{'in' if part.name == 'middle' else 'at'} the {part.name}"
             phrases.append(f"relatively {'slow' if pace.endswith('slower') else 'fast'} {place}")
-    named = [one for one in joints if one.percent >= _JOINT][:_JOINTS]
+    named = [joint for joint in joints if joint.percent >= _JOINT][:_JOINTS]
     several = len(persons) > 1
     whose = [f"person {persons[one.person][0] + 1}'s {one.words}" if several else one.words for one in named]
     whose += [_describe_persons(persons)] * (max(counts) > 1)

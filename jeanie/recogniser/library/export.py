@@ -86,14 +86,14 @@ class Export:
         except RecursionError:
             raise DataError(f"{self.path}: {name} is nested too deeply") from None
         if not isinstance(value, dict):
-            raise DataError(f"{self.path}: {name} holds no table of keys")
+            raise DataError(f"{self.path}: {name} is not a table of keys")
         return value
 
     def _read_array(self, name: str, dtype: str, item_bytes: int) -> bytes:
         data = self._read_bytes(name, MAX_JOINT_BYTES + _HEADER_BYTES)
         count = max(len(data) - _HEADER_BYTES, 0) // item_bytes
         if not data.startswith(_npy_header(dtype, count)) or len(data) != _HEADER_BYTES + item_bytes * count:
-            raise DataError(f"{self.path}: {name} is no flat npy array of {dtype}")
+            raise DataError(f"{self.path}: {name} is not a flat npy array of {dtype}")
         return data[_HEADER_BYTES:]
 
     def _read_bytes(self, name: str, limit: int) -> bytes:

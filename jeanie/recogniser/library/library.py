@@ -62,11 +62,24 @@ class ImportResult:
 
 
 class Library:
-    """Actions and their examples in the file or database ``place``, which is created if it does not exist.
+    """Actions and their examples in a file or database.
 
     Threads and processes may read and write at the same time. A writer waits for other writers; after a minute it
     raises DataError. Keep the file on a local disk; to share a library between machines, use PostgreSQL. An action
-    holds the same recording (joints, layout and tags) only once. A forked process must open the library again.
+    contains the same recording (joints, layout and tags) only once. A forked process must open the library again.
+
+    Args:
+        place: SQLite file, which is created if it does not exist, or URL of a PostgreSQL database.
+
+    Raises:
+        ConfigError: If the URL is not supported.
+        DataError: If the file is not a library, or the database cannot be opened.
+
+    >>> import tempfile
+    >>> from jeanie import open_synthetic
+    >>> with tempfile.TemporaryDirectory() as folder, Library(f"{folder}/library.db") as library:
+    ...     library.add("wave", open_synthetic()[0])
+    1
     """
 
     def __init__(self, place: str | Path) -> None:

@@ -152,13 +152,13 @@ def build_cache(
 
 def _compute_entry(recipe: FeatureRecipe, skip_bad: bool, portion: CacheEntry) -> int:
     """Write the files of an entry and return its number of clips. Memory holds the windows of at most one file."""
-    held: list[tuple[Tensor, Features]] = []
+    batches: list[tuple[Tensor, Features]] = []
     counts: list[int] = []
     bad: list[tuple[str, str]] = []
 
     def write() -> None:
-        windows = torch.cat([one for one, _ in held])
-        fine = Features.cat([one for _, one in held])
+        windows = torch.cat([part for part, _ in batches])
+        fine = Features.cat([part for _, part in batches])
         tensors = {"windows": windows} | _flatten_features(fine, "fine.")
         if recipe.basis is not None:
             tensors |= _flatten_features(project_features(fine, recipe.basis), "coarse.")
@@ -170,18 +170,18 @@ def _compute_entry(recipe: FeatureRecipe, skip_bad: bool, portion: CacheEntry) -
         )
         write_atomically(_get_path(recipe.folder, portion, len(counts)), content)
         counts.append(len(windows))
-        held.clear()
+        batches.clear()
 
     for clip in portion.clips:
         try:
             for windows, features in _compute_clip(recipe, portion.duration_step, clip):
-                held.append((windows, features))
-                if sum(len(one) for one, _ in held) >= _WINDOWS:
+                batches.append((windows, features))
+                if sum(len(part) for part, _ in batches) >= _WINDOWS:
                     write()
         except (JeanieError, OSError) as error:
             bad.append((f"clip {clip}", str(error) or type(error).__name__))
             _check_bad(bad, skip_bad)
-    if held:
+    if batches:
         write()
     description = json.dumps({"windows": counts, "bad": bad})
     write_atomically(recipe.folder / f"{portion.key}.json", description.encode())
@@ -226,16 +226,16 @@ def _read_entry(folder: Path, portion: CacheEntry) -> dict[str, Any] | None:
 
 def _flatten_features(features: Features, prefix: str) -> dict[str, Tensor]:
     """Return features as named tensors; the second person is stored only if there is one."""
-    found = {f"{prefix}values": features.values, f"{prefix}counts": features.counts}
+    tensors = {f"{prefix}values": features.values, f"{prefix}counts": features.counts}
     if features.paired is not None and features.second is not None:
-        found[f"{prefix}paired"] = features.paired
+        tensors[f"{prefix}paired"] = features.paired
         if bool(features.paired.any()):
-            found[f"{prefix}second"] = features.second
+            tensors[f"{prefix}second"] = features.second
     if features.factor is not None:
-        found[f"{prefix}factor"] = features.factor
+        tensors[f"{prefix}factor"] = features.factor
     for place, part in enumerate(features.components):
-        found |= _flatten_features(part, f"{prefix}beside{place}.")
-    return found
+        tensors |= _flatten_features(part, f"{prefix}beside{place}.")
+    return tensors
 
 
 def _read_features(file: Any, names: set[str], rows: slice, prefix: str) -> Features:

@@ -33,7 +33,7 @@ __all__ = ["Match", "SearchResult", "find"]
 _UNIT = (
     16  # windows that are always compared together, so that rounding is the same however many are left out
 )
-_FIRST = 8  # units compared before the first look at what is left
+_FIRST = 8  # units compared before the first check of the bounds
 _SLACK = 1e-4, 1e-6  # share and size by which a bound may be off through rounding
 _SHIFTS = (0.0, -0.5, -0.25, 0.25, 0.5)  # of a stride
 _LENGTHS = (1.0, 0.84, 0.92, 1.09, 1.19)  # of a window; select_duration_steps are 1.41 apart
@@ -130,9 +130,17 @@ def find(
         skip_bad: Skip unreadable clips and list them in the result.
         progress: Called with the number of finished clips and the total.
 
+    Returns:
+        The matches, sorted by distance.
+
     Raises:
         ConfigError: If an argument is out of range.
         DataError: If the archive is empty, a clip is unreadable or the example is too short.
+
+    >>> from jeanie import FewShotModel, open_synthetic
+    >>> archive = open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave", "walk"])
+    >>> find(FewShotModel.raw(), archive[1], archive, k=1)[0].clip
+    1
     """
     _check_arguments(k, stride, overlap, rate, jobs, archive)
     stride, overlap, rate = float(stride), float(overlap), float(rate)
@@ -179,11 +187,11 @@ def _compute_bounds(
     model: FewShotModel, query: Features, parts: Sequence[FeatureFile], basis: Tensor | None
 ) -> list[tuple[float, int, int]]:
     """Return (lower bound, file, unit) of all units of windows, sorted by bound."""
-    found: list[tuple[float, int, int]] = []
+    bounds: list[tuple[float, int, int]] = []
     for place, part in enumerate(parts):
         count, units = part.count, -(-part.count // _UNIT)
         if basis is None:
-            found += [(-torch.inf, place, unit) for unit in range(units)]
+            bounds += [(-torch.inf, place, unit) for unit in range(units)]
             continue
         coarse = part.read_features(slice(0, count), "coarse.")
         bound = (
@@ -191,8 +199,8 @@ def _compute_bounds(
         )
         padded = torch.cat([bound, bound.new_full((units * _UNIT - count,), torch.inf)])
         least = padded.unflatten(0, (units, _UNIT)).amin(1).tolist()
-        found += [(value, place, unit) for unit, value in enumerate(least)]
-    return sorted(found)
+        bounds += [(value, place, unit) for unit, value in enumerate(least)]
+    return sorted(bounds)
 
 
 @torch.no_grad()
@@ -206,8 +214,8 @@ def _find_best(
 ) -> tuple[list[_Window], int]:
     """Return the k best windows without too much overlap, and the number of compared windows.
 
-    All windows whose distance is at most that of the k-th kept one are compared when no unit is left with a bound
-    that small; no other window can change which k are kept.
+    The search stops when the bounds of all other units are above the distance of the k-th window. No other window can
+    then change the result.
     """
     compared: list[_Window] = []
     kept: list[_Window] = []
@@ -242,9 +250,9 @@ def _suppress_overlaps(windows: Sequence[_Window], k: int, overlap: float) -> li
     return kept
 
 
-def _compute_overlap(one: _Window | Match, other: _Window | Match) -> float:
-    common = min(one.end, other.end) - max(one.start, other.start)
-    return max(0, common) / min(one.end - one.start, other.end - other.start)
+def _compute_overlap(window: _Window | Match, other: _Window | Match) -> float:
+    common = min(window.end, other.end) - max(window.start, other.start)
+    return max(0, common) / min(window.end - window.start, other.end - other.start)
 
 
 def _make_match(archive: Dataset, window: _Window) -> Match:
@@ -264,28 +272,28 @@ def _refine_matches(
     overlap: float,
 ) -> list[Match]:
     """Return matches with the best start and end near those of their windows, within the allowed overlap."""
-    better = list(matches)
-    for place, match in enumerate(matches):
+    best = list(matches)
+    for index, match in enumerate(matches):
         motion = archive.motions[match.clip]
-        others = [one for at, one in enumerate(better) if at != place and one.clip == match.clip]
+        others = [other for i, other in enumerate(best) if i != index and other.clip == match.clip]
         for length in dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS):
-            near = [
-                one
-                for one in (
-                    replace(match, start=a, end=b)
-                    for a, b in _list_segments_around(match, length, len(motion), stride)
-                )
-                if not any(_compute_overlap(one, other) > overlap for other in others)
-                and _is_visible(motion, one)
+            segments = _list_segments_around(match, length, len(motion), stride)
+            shifted = [replace(match, start=start, end=end) for start, end in segments]
+            candidates = [
+                candidate
+                for candidate in shifted
+                if not any(_compute_overlap(candidate, other) > overlap for other in others)
+                and _is_visible(motion, candidate)
             ]
-            for one, distance in zip(near, _compute_distances(model, query, motion, near), strict=True):
-                if distance < better[place].distance:
-                    better[place] = replace(one, distance=distance)
-    return sorted(better, key=lambda one: (one.distance, one.clip, one.start, one.end))
+            distances = _compute_distances(model, query, motion, candidates)
+            for candidate, distance in zip(candidates, distances, strict=True):
+                if distance < best[index].distance:
+                    best[index] = replace(candidate, distance=distance)
+    return sorted(best, key=lambda match: (match.distance, match.clip, match.start, match.end))
 
 
 def _list_segments_around(match: Match, length: int, frames: int, stride: float) -> list[tuple[int, int]]:
-    """Return segments of a length whose centres lie within half a stride of that of the match."""
+    """Return segments of a length with centres within half a stride of the centre of the match."""
     length = min(length, frames)
     middle, step = (match.start + match.end - length) / 2, stride * (match.end - match.start)
     starts = (round(min(max(0, middle + shift * step), frames - length)) for shift in _SHIFTS)
@@ -299,7 +307,7 @@ def _is_visible(motion: Motion, match: Match) -> bool:
 def _compute_distances(
     model: FewShotModel, query: Features, motion: Motion, matches: Sequence[Match]
 ) -> list[float]:
-    found: list[float] = []
-    for features in window_features(model, motion, [(one.start, one.end) for one in matches]):
-        found += model.compare(query, features)[0].tolist()
-    return found
+    distances: list[float] = []
+    for features in window_features(model, motion, [(match.start, match.end) for match in matches]):
+        distances += model.compare(query, features)[0].tolist()
+    return distances

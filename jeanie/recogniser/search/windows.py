@@ -13,7 +13,7 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError
 from jeanie.fewshot.config import FvmConfig, JeanieConfig
 from jeanie.fewshot.features import Features
-from jeanie.fewshot.inputs import NORMAL_FRAMES, Batch
+from jeanie.fewshot.inputs import CANONICAL_FRAMES, Batch
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.motion import Motion
@@ -93,7 +93,7 @@ def window_features(
         some = windows[at : at + _TOGETHER]
         if together:
             batch = _make_batch(
-                motion, some, model.config.inputs.prepare.frames or NORMAL_FRAMES, model.dtype
+                motion, some, model.config.inputs.prepare.frames or CANONICAL_FRAMES, model.dtype
             )
         else:
             batch = model.collate([motion[start:end] for start, end in some])
@@ -138,7 +138,7 @@ def coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | No
 
 def _compute_directions(model: FewShotModel) -> Float[Tensor, "feature direction"] | None:
     clips = open_synthetic(subjects=1, takes=1, cameras=1).motions[::_EVERY]
-    values = model.features(model.collate(clips), "support").inside().double()
+    values = model.features(model.collate(clips), "support").flatten_blocks().double()
     if values.shape[1] <= _DIRECTIONS:
         return None
     values = values - values.mean(0)

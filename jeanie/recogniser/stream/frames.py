@@ -87,12 +87,12 @@ def read_frames(lines: Iterable[str], rate: float | None = None) -> Iterator[Arr
             if rate is None and len(waiting) < _FIRST:
                 continue
             grid = _FrameGrid(layout, float(rate or _estimate_rate(waiting)))
-            yield from (arrived for one in waiting for arrived in grid.place(one))
+            yield from (arrived for early in waiting for arrived in grid.place(early))
             continue
         yield from grid.place(frame)
     if grid is None and waiting and layout is not None:
         grid = _FrameGrid(layout, float(rate or _estimate_rate(waiting)))
-        yield from (arrived for one in waiting for arrived in grid.place(one))
+        yield from (arrived for early in waiting for arrived in grid.place(early))
 
 
 class _FrameGrid:
@@ -114,8 +114,8 @@ class _FrameGrid:
             self._since, self._next, place = frame.time or 0.0, 0, 0
         if place < self._next:
             return
-        held = frame.joints if self._last is None or is_new_stream else self._last
-        rows = [held] * (place - self._next) + [frame.joints]
+        previous = frame.joints if self._last is None or is_new_stream else self._last
+        rows = [previous] * (place - self._next) + [frame.joints]
         self._last, self._next = frame.joints, place + 1
         yield ArrivedFrames(self._layout, self._rate, torch.stack(rows), self._since, is_new_stream)
 

@@ -20,7 +20,7 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["Event", "MotionRecogniser", "Segmenter", "StreamConfig"]
 
 _TEMPLATES = 3  # examples an action that are laid on a movement, the newest
-_CUTS = 3  # places in a movement that are recognised, beside the whole
+_CUTS = 3  # parts of a movement that are recognised in addition to the whole
 _ALIKE = 0.8  # share of both that makes two candidates one
 _WHOLE = 0.7  # log odds by which a part must be better than the whole movement
 _CERTAIN = 1e-6  # doubt that counts as none
@@ -152,7 +152,7 @@ class Segmenter:
         self._revision: int | None = None
         self._tick = 0
         self._rise: int | None = None  # since when speed is above stop_speed
-        self._begin: int | None = None  # of the movement that goes on
+        self._begin: int | None = None  # start of the current movement
         self._active = 0  # last tick above stop_speed
         self._decided = 0  # ticks before this one belong to earlier events
         self.work = 0  # poses aligned with templates plus motions recognised
@@ -222,11 +222,11 @@ class Segmenter:
         if now - self._begin < self._compute_limit():
             return []
         ready = now - self._count_ticks(self._config.quiet)
-        found = self._find_best(self._begin, ready, whole=False)
-        if found is None:
+        best = self._find_best(self._begin, ready, whole=False)
+        if best is None:
             self._begin += max(1, self._compute_limit() // 4)
             return []
-        begin, (start, end, answer) = self._begin, found
+        begin, (start, end, answer) = self._begin, best
         self._begin = self._decided = end
         return [*self._find_events(begin, start), self._make_event(start, end, answer.label, answer)]
 
@@ -234,10 +234,10 @@ class Segmenter:
         """Return all actions between two ticks, in order: the best one and those before and after it."""
         if end - start < self._count_ticks(self._config.shortest):
             return []
-        found = self._find_best(start, end, whole=end - start <= self._compute_limit())
-        if found is None:
+        best = self._find_best(start, end, whole=end - start <= self._compute_limit())
+        if best is None:
             return []
-        first, last, answer = found
+        first, last, answer = best
         event = self._make_event(first, last, answer.label, answer)
         return [*self._find_events(start, first), event, *self._find_events(last, end)]
 
@@ -247,14 +247,14 @@ class Segmenter:
         self.work += len(poses)
         candidates = [(start, end)] if whole else []
         for place in match_templates(poses, self._templates):
-            one = (start + place.start, start + place.end)
+            candidate = (start + place.start, start + place.end)
             long = place.end - place.start >= self._count_ticks(self._config.shortest)
-            if long and not any(_is_same_candidate(one, other) for other in candidates):
-                candidates.append(one)
+            if long and not any(_is_same_candidate(candidate, other) for other in candidates):
+                candidates.append(candidate)
             if len(candidates) == _CUTS + whole:
                 break
-        answers = [(self._recognise(*one), one) for one in candidates]
-        good = [(answer, one) for answer, one in answers if answer.label is not None]
+        answers = [(self._recognise(*candidate), candidate) for candidate in candidates]
+        good = [(answer, candidate) for answer, candidate in answers if answer.label is not None]
         if not good:
             return None
         # the whole comes first, and a part must be clearly better
@@ -309,6 +309,6 @@ def _compute_log_odds(answer: Answer) -> float:
     return math.log(sure / (1 - sure))
 
 
-def _is_same_candidate(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    common = min(one[1], other[1]) - max(one[0], other[0])
-    return common >= _ALIKE * (max(one[1], other[1]) - min(one[0], other[0]))
+def _is_same_candidate(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    common = min(first[1], second[1]) - max(first[0], second[0])
+    return common >= _ALIKE * (max(first[1], second[1]) - min(first[0], second[0]))

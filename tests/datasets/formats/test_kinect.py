@@ -278,7 +278,7 @@ WRONG = {
         r"1000000000 frames x 1 persons x 20 joints is more than",
     ),
     "a claim of rows": (read_action_pairs, "1 20\n4000000000\n" + rows(40), r"ends in frame 1"),
-    "a cut row": (read_action_pairs, pairs([1, 1])[:-20], r"frames announced|expected 4 numbers"),
+    "a cut row": (read_action_pairs, pairs([1, 1])[:-20], r"frames declared|expected 4 numbers"),
     "no body": (read_action_pairs, pairs([0, 0]), r"no valid joint"),
     "no JSON": (read_nw_ucla, '{"skeletons": [1,\n2', r"clip\.txt, line 2, column 2: not JSON"),
     "a list": (read_nw_ucla, "[]", r"the file must be a dict, got list"),

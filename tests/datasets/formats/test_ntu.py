@@ -144,7 +144,7 @@ WRONG = {
     ),
     "one frame too few": (
         GOOD.replace("2\n1\n", "1\n1\n", 1),
-        r"line 30: 1 frames announced, the file goes on",
+        r"line 30: 1 frames declared, but the file has more",
     ),
     "a claim of bodies": (
         GOOD.replace("2\n1\n", "2\n900\n", 1),

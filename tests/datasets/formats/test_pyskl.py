@@ -99,7 +99,7 @@ def test_one_of_several_files_must_be_chosen(tmp_path):
     write(tmp_path, "a.pkl", data)
     assert len(open_pyskl(tmp_path)) == 1
     write(tmp_path, "b.pkl", data)
-    with pytest.raises(DataError, match=r"holds 2 files \*\.pkl \(a\.pkl, b\.pkl\); give the path of one"):
+    with pytest.raises(DataError, match=r"has 2 files \*\.pkl \(a\.pkl, b\.pkl\); give the path of one"):
         open_pyskl(tmp_path)
 
 

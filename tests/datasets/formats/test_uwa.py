@@ -129,7 +129,7 @@ def test_the_authors_hdf5_is_a_lazy_data_set(tmp_path):
     assert data[1].name == "a02e01s03"
     again = pickle.loads(pickle.dumps(data))  # noqa: S301 -- our own object, on its way to a worker
     assert_close(again[0].joints, data[0].joints)
-    with pytest.raises(DataError, match=r"holds 2 recordings"):
+    with pytest.raises(DataError, match=r"has 2 recordings"):
         read_hdf5(path)
     container(path, {"a02_s01_e02_v03": (skeleton, 0)})
     alone = read_hdf5(path, layout=LAYOUTS["sbu15"])
