@@ -87,14 +87,15 @@ class Arrays:
             torch.empty(2, dtype=torch.int64),
         )
 
-    def align(self, **changes):
+    def make_align_job(self, **changes):
         constants = split_gamma(0.1, torch.float32)
         fields = {
             "cost": self.cost, "plan": self.plan, "value": self.value, "cost_offsets": self.offsets,
             "plan_offsets": self.offsets, "row_counts": self.counts, "column_counts": self.counts,
-            "cost_stride": 4, "plan_stride": 4, "cost_size": 24, "plan_size": 24, "pairs": 2, "rows": 3, "columns": 4,
-            "threads": 1, "gamma": 0.1, "scale_hi": constants.scale_hi, "scale_lo": constants.scale_lo, "band": -1.0,
-            **changes,
+            "cost_stride": 4, "plan_stride": 4, "cost_size": 24, "plan_size": 24, "pair_size": 2,
+            "pairs": 2, "rows": 3, "columns": 4, "threads": 1, "gamma": 0.1,
+            "scale_hi": constants.scale_hi, "scale_lo": constants.scale_lo,
+            "band": -1.0, **changes,
         }  # fmt: skip
         values = {k: v.data_ptr() if isinstance(v, torch.Tensor) else v for k, v in fields.items()}
         return kernel_library.AlignJob(**values)
@@ -102,15 +103,15 @@ class Arrays:
     def make_matched_job(self, table=(), **changes):
         fields = {"x": self.cost.data_ptr(), "y": self.cost.data_ptr(), "features": 4, "metric": 2, "sigma": 1.0,
                   **changes}  # fmt: skip
-        return kernel_library.MatchedJob(align=self.align(**{"columns": 3, **dict(table)}), **fields)
+        return kernel_library.MatchedJob(align=self.make_align_job(**{"columns": 3, **dict(table)}), **fields)
 
-    def squares(self, **changes):
+    def make_squares_job(self, **changes):
         x = self.cost.data_ptr()
         fields = {"out": self.plan.data_ptr(), "x": x, "y": x, "batch": 2, "rows": 3, "columns": 3, "features": 4,
                   "threads": 1, **changes}  # fmt: skip
         return kernel_library.SquaresJob(**fields)
 
-    def scale(self, **changes):
+    def make_scale_job(self, **changes):
         x = self.cost.data_ptr()
         fields = {"out": self.plan.data_ptr(), "x": x, "factors": self.value.data_ptr(), "rows": 2, "size": 12,
                   "threads": 1, **changes}  # fmt: skip
@@ -124,7 +125,7 @@ def status(name, job):
 @pytest.mark.parametrize("name", ["align", "matched", "squares", "scale"])
 def test_the_jobs_of_these_tests_are_good(name):
     arrays = Arrays()
-    assert status(name, getattr(arrays, name)()) == 0
+    assert status(name, getattr(arrays, f"make_{name}_job")()) == 0
 
 
 HUGE = [0, -1, 2**31, 2**62, 2**63 - 1, -(2**63)]
@@ -135,7 +136,8 @@ BAD_ALIGN = [
     *({field: -1} for field in ("axes", "shift", "cost_stride", "plan_stride", "gamma")),
     *({field: 2**62} for field in ("shift", "cost_stride", "plan_stride")),
     *({field: None} for field in ("cost", "value", "cost_offsets", "plan_offsets", "row_counts", "column_counts")),
-    {"axes": 5}, {"cost_size": 23}, {"plan_size": 23}, {"plan_stride": 3}, {"gamma": float("nan")},
+    {"axes": 5}, {"pairs": 3}, {"pair_size": 1},
+    {"cost_size": 23}, {"plan_size": 23}, {"plan_stride": 3}, {"gamma": float("nan")},
     {"gamma": float("inf")}, {"band": float("nan")}, {"cost_offsets": torch.tensor([0, 13])},
     {"cost_offsets": torch.tensor([0, -1])}, {"plan_offsets": torch.tensor([2**62, 0])},
     {"row_counts": torch.tensor([3, 4])}, {"column_counts": torch.tensor([0, 1])}, {"path": torch.zeros(2, 6, 3)},
@@ -145,7 +147,7 @@ BAD_ALIGN = [
 @pytest.mark.parametrize("changes", BAD_ALIGN, ids=str)
 def test_sizes_and_pointers_out_of_range_are_refused(changes):
     arrays = Arrays()
-    assert status("align", arrays.align(**changes)) == BAD_ARGUMENTS
+    assert status("align", arrays.make_align_job(**changes)) == BAD_ARGUMENTS
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,8 @@ def test_sizes_and_pointers_out_of_range_are_refused(changes):
         *(("matched", {field: value}) for field in ("features", "metric") for value in (-1, 2**62)),
         *(("matched", {field: None}) for field in ("x", "y")),
         *(("matched", {"sigma": value}) for value in (0.0, -1.0, float("nan"), float("inf"))),
-        *(("matched", {"table": {"gamma": 0.0}}), ("matched", {"table": {"rows": 2**30, "pairs": 2**40}})),
+        ("matched", {"table": {"gamma": 0.0}}),
+        ("matched", {"table": {"rows": 2**30, "pairs": 2**40, "pair_size": 2**40}}),
         *(
             ("squares", {field: n})
             for field in ("batch", "rows", "columns", "features")
@@ -168,7 +171,7 @@ def test_sizes_and_pointers_out_of_range_are_refused(changes):
 )
 def test_other_jobs_out_of_range_are_refused(name, changes):
     arrays = Arrays()
-    assert status(name, getattr(arrays, name)(**changes)) == BAD_ARGUMENTS
+    assert status(name, getattr(arrays, f"make_{name}_job")(**changes)) == BAD_ARGUMENTS
 
 
 def test_missing_memory_is_an_error_and_not_an_abort():
@@ -176,7 +179,7 @@ def test_missing_memory_is_an_error_and_not_an_abort():
     size = 2**21
     arrays = Arrays()
     cost, steps = torch.zeros(size), torch.empty(2 * size * 3, dtype=torch.int64)
-    job = arrays.align(
+    job = arrays.make_align_job(
         cost=cost, plan=None, cost_stride=0, cost_size=size, pairs=1, rows=size, columns=size, row_counts=None,
         column_counts=None, gamma=0.0, path=steps, path_lengths=arrays.step_counts,
     )  # fmt: skip

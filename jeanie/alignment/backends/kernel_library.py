@@ -34,7 +34,7 @@ __all__ = [
     "run",
 ]
 
-ABI_VERSION = 2  # kAbiVersion in kernel/abi.h
+ABI_VERSION = 3  # kAbiVersion in kernel/abi.h
 CANCELS = 6  # the status that asks for a common offset to be subtracted first
 _NOT_FINITE, _OUT_OF_RANGE, _NO_PATH, _NO_MEMORY, _BAD_ARGUMENTS = 1, 2, 3, 4, 7
 _I64, _F64, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -48,7 +48,7 @@ class AlignJob(ctypes.Structure):
         *((name, _POINTER) for name in ("cost", "plan", "value", "path", "path_lengths")),
         *((name, _POINTER) for name in ("cost_offsets", "plan_offsets", "row_counts", "column_counts")),
         *((name, _I64) for name in ("cost_stride", "plan_stride", "cost_size", "plan_size")),
-        *((name, _I64) for name in ("pairs", "rows", "columns", "axes")),
+        *((name, _I64) for name in ("pair_size", "pairs", "rows", "columns", "axes")),
         ("grid", _I64 * 4),
         *((name, _I64) for name in ("shift", "threads")),
         *((name, _F64) for name in ("gamma", "scale_hi", "scale_lo", "unit_hi", "unit_lo", "band")),

@@ -112,7 +112,7 @@ def _run_align(
         row_counts=get_address(row_counts, torch.int64, pairs),
         column_counts=get_address(column_counts, torch.int64, pairs),
         cost_stride=cost_stride, plan_stride=plan_stride, cost_size=cost_size, plan_size=plan_size,
-        pairs=pairs, rows=shape[row], columns=shape[column], axes=len(grid), grid=grid,
+        pair_size=value.numel(), pairs=pairs, rows=shape[row], columns=shape[column], axes=len(grid), grid=grid,
         shift=min(shift, max(grid, default=0)), threads=torch.get_num_threads(), gamma=gamma,
         scale_hi=constants.scale_hi, scale_lo=constants.scale_lo, unit_hi=constants.unit_hi, unit_lo=constants.unit_lo,
         band=-1.0 if band is None else band,
@@ -219,8 +219,9 @@ def align_matched(
     job = MatchedJob(
         AlignJob(
             value=get_address(value, dtype, pairs), row_counts=get_address(query_lengths, torch.int64, pairs),
-            column_counts=get_address(support_lengths, torch.int64, pairs), pairs=pairs, rows=rows, columns=columns,
-            threads=torch.get_num_threads(), gamma=gamma, scale_hi=constants.scale_hi, scale_lo=constants.scale_lo,
+            column_counts=get_address(support_lengths, torch.int64, pairs), pair_size=value.numel(),
+            pairs=pairs, rows=rows, columns=columns, threads=torch.get_num_threads(), gamma=gamma,
+            scale_hi=constants.scale_hi, scale_lo=constants.scale_lo,
             unit_hi=constants.unit_hi, unit_lo=constants.unit_lo, band=-1.0 if band is None else band,
         ),
         get_address(query, dtype, query_size), get_address(support, dtype, support_size),

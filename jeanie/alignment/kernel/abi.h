@@ -6,7 +6,7 @@
 
 extern "C" {
 
-constexpr int64_t kAbiVersion = 2;
+constexpr int64_t kAbiVersion = 3;
 
 enum JeanieDtype : int { kFloat32 = 0, kFloat64 = 1 };
 
@@ -24,6 +24,7 @@ struct JeanieAlign {
   const int64_t* column_counts;
   int64_t cost_stride, plan_stride;
   int64_t cost_size, plan_size;  // numbers that may be read from cost, and written to plan
+  int64_t pair_size;             // entries that every array with one entry per pair has
   int64_t pairs, rows, columns;
   int64_t axes, grid[4];         // view axes
   int64_t shift, threads;

@@ -40,8 +40,9 @@ inline bool is_layout_valid(const JeanieAlign& job, int64_t row, const int64_t* 
 
 // The checks that align and matched share.
 inline bool is_table_valid(const JeanieAlign& job) {
-  return is_count(job.pairs, kMostBytes) && is_count(job.rows) && is_count(job.columns) && is_count(job.threads) &&
-         job.value && std::isfinite(job.gamma) && job.gamma >= 0 && std::isfinite(job.band) &&
+  return is_count(job.pairs, job.pair_size) && job.pair_size <= kMostBytes && is_count(job.rows) &&
+         is_count(job.columns) && is_count(job.threads) && job.value &&
+         std::isfinite(job.gamma) && job.gamma >= 0 && std::isfinite(job.band) &&
          is_addressable({job.pairs, job.rows + job.columns}) && are_lengths_valid(job);
 }
 
