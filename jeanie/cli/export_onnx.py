@@ -30,8 +30,8 @@ def export_onnx(
             typer.echo(json.dumps({"file": str(out), "bytes": size, **description}))
             return
         typer.echo(f"{out}: {size} bytes")
-        for branch in description["branches"]:
-            shape = ", ".join(map(str, branch["shape"]))
+        for entry in description["models"]:
+            shape = ", ".join(map(str, entry["shape"]))
             typer.echo(
-                f"{branch['input']} [{shape}] -> {branch['output']} [clip, output, {branch['features']}]"
+                f"{entry['input']} [{shape}] -> {entry['output']} [clip, output, {entry['features']}]"
             )

@@ -27,7 +27,7 @@ from jeanie.skeleton.blocks import compute_stride, count_blocks
 __all__ = ["export_onnx", "read_description"]
 
 METADATA = "jeanie"
-FORMAT = 1
+FORMAT = 2
 _OPSET = 18
 _SECTIONS = (
     "inputs",
@@ -78,7 +78,7 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
     encoders: list[nn.Module] = [deepcopy(part.encoder).eval().cpu() for part in models]
     description = {
         "format": FORMAT,
-        "branches": [_describe_model(part, number) for number, part in enumerate(models)],
+        "models": [_describe_model(part, number) for number, part in enumerate(models)],
     }
     examples = tuple(torch.zeros(_CLIPS, _BLOCKS, *_block_shape(part), dtype=part.dtype) for part in models)
     clip = torch.export.Dim("clip")
@@ -159,7 +159,7 @@ def _describe_model(model: FewShotModel, number: int) -> dict[str, Any]:
         "shape": ["clip", "block", length, joints, channels],
         "dtype": str(model.dtype).removeprefix("torch."),
         "features": model.encoder.features,
-        "blocks_an_output": model.encoder.stride,
+        "blocks_per_output": model.encoder.stride,
         "frames": frames,
         "blocks": blocks,
         "streams": list(inputs.streams),

@@ -20,7 +20,7 @@ from jeanie.training.step import Learner
 
 __all__ = ["TrainingState", "read_checkpoint", "restore_checkpoint", "write_checkpoint"]
 
-FORMAT = 1
+FORMAT = 2
 _STATE = "state.json"
 
 
@@ -99,7 +99,7 @@ def restore_checkpoint(learner: Learner, checkpoint: bytes) -> TrainingState:
         tensors = load(content)
         learner.model.load_state_dict(_select_prefix(tensors, "model."))
         if learner.averaged is not learner.model:
-            learner.averaged.load_state_dict(_select_prefix(tensors, "kept."))
+            learner.averaged.load_state_dict(_select_prefix(tensors, "averaged."))
         learner.loss.load_state_dict(_select_prefix(tensors, "loss."))
         optimiser = learner.optimiser.state_dict()
         optimiser["state"] = _parse_optimiser(_select_prefix(tensors, "optimiser."), described["optimiser"])
@@ -115,7 +115,7 @@ def _collect_state(learner: Learner) -> tuple[dict[str, Tensor], dict[str, Any]]
     """Return all tensors by name, and the plain numbers of the optimiser's state."""
     tensors = {f"model.{name}": tensor for name, tensor in learner.model.state_dict().items()}
     if learner.averaged is not learner.model:
-        tensors |= {f"kept.{name}": tensor for name, tensor in learner.averaged.state_dict().items()}
+        tensors |= {f"averaged.{name}": tensor for name, tensor in learner.averaged.state_dict().items()}
     tensors |= {f"loss.{name}": tensor for name, tensor in learner.loss.state_dict().items()}
     numbers: dict[str, Any] = {}
     for weight, values in learner.optimiser.state_dict()["state"].items():

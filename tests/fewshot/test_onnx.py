@@ -95,18 +95,18 @@ def test_onnxruntime_gives_what_torch_gives_for_any_number_of_clips_and_blocks(m
 
 def test_the_file_says_what_the_graph_reads_and_gives(model_and_file):
     model, path = model_and_file
-    (branch,) = read_description(path)["branches"]
+    (component,) = read_description(path)["models"]
     (given,), (got,) = session(path).get_inputs(), session(path).get_outputs()
-    assert given.name == branch["input"]
-    assert got.name == branch["output"]
-    assert given.shape == ["clip", "block", *branch["shape"][2:]]
-    assert got.shape[2] == branch["features"]
-    assert Layout.from_dict(branch["layout"]) == model.layout
-    assert len(branch["gains"]) == len(branch["streams"])
-    assert branch["shape"][-1] == 3 * len(branch["streams"])
+    assert given.name == component["input"]
+    assert got.name == component["output"]
+    assert given.shape == ["clip", "block", *component["shape"][2:]]
+    assert got.shape[2] == component["features"]
+    assert Layout.from_dict(component["layout"]) == model.layout
+    assert len(component["gains"]) == len(component["streams"])
+    assert component["shape"][-1] == 3 * len(component["streams"])
     counts = torch.tensor([1, 2, 5, 32])
     assert model.encoder.counts(counts).tolist() == [
-        -(-n // branch["blocks_an_output"]) for n in counts.tolist()
+        -(-n // component["blocks_per_output"]) for n in counts.tolist()
     ]
 
 
@@ -117,20 +117,20 @@ def test_a_program_can_recognise_with_the_file_and_its_description_alone(shipped
     """
     model, path = shipped_and_file
     run = session(path)
-    (branch,) = json.loads(run.get_modelmeta().custom_metadata_map["jeanie"])["branches"]
+    (component,) = json.loads(run.get_modelmeta().custom_metadata_map["jeanie"])["models"]
     clips = jeanie.open_dataset("synthetic").motions[0:60:15]
-    inputs = InputConfig(**branch["inputs"])
+    inputs = InputConfig(**component["inputs"])
     batch = model.collate(clips)
     blocks, _ = arrange(batch, inputs, None)
-    assert blocks.shape[2] == branch["blocks"]
+    assert blocks.shape[2] == component["blocks"]
     (features,) = run.run(None, {"blocks": blocks[:, 0].numpy()})
     (images,) = run.run(None, {"blocks": arrange(batch.mirror(), inputs, None)[0][:, 0].numpy()})
-    assert (branch["align"]["metric"], branch["align"]["gamma"]) == ("sqeuclidean", 0.0)
-    assert branch["align"]["normalise"] == "length"
+    assert (component["align"]["metric"], component["align"]["gamma"]) == ("sqeuclidean", 0.0)
+    assert component["align"]["normalise"] == "length"
     expected = model.distances(clips, clips)
     for q, (query, image) in enumerate(zip(features, images, strict=True)):
         for s, support in enumerate(features):
-            found = min(dtw(query, support), branch["mirror_penalty"] * dtw(image, support))
+            found = min(dtw(query, support), component["mirror_penalty"] * dtw(image, support))
             assert found == pytest.approx(float(expected[q, s]), abs=1e-5)
 
 
@@ -152,12 +152,12 @@ def test_models_beside_have_inputs_and_outputs_of_their_own(tmp_path):
     )  # fmt: skip
     model = graph_model(components=(second,)).eval()
     export_onnx(model, tmp_path / "fused.onnx")
-    branches = read_description(tmp_path / "fused.onnx")["branches"]
-    assert [one["weight"] for one in branches] == [1.0, 0.5]
-    given = [torch.randn(2, n, *one["shape"][2:]) for n, one in zip((3, 6), branches, strict=True)]
-    names = [one["input"] for one in branches]
+    components = read_description(tmp_path / "fused.onnx")["models"]
+    assert [one["weight"] for one in components] == [1.0, 0.5]
+    given = [torch.randn(2, n, *one["shape"][2:]) for n, one in zip((3, 6), components, strict=True)]
+    names = [one["input"] for one in components]
     found = session(tmp_path / "fused.onnx").run(
-        [one["output"] for one in branches],
+        [one["output"] for one in components],
         {name: one.numpy() for name, one in zip(names, given, strict=True)},
     )
     with torch.no_grad():
@@ -206,7 +206,7 @@ def test_the_command_writes_the_file_and_says_what_it_reads(tmp_path):
     result = CliRunner().invoke(app, ["export-onnx", str(out), "--model", str(folder), "--json"])
     facts = json.loads(result.stdout)
     assert facts["bytes"] == out.stat().st_size
-    assert {key: facts[key] for key in ("format", "branches")} == read_description(out)
+    assert {key: facts[key] for key in ("format", "models")} == read_description(out)
 
 
 @pytest.mark.errors

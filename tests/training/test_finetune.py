@@ -110,7 +110,7 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
     }
     (last,) = (run.folder() / "last").glob("*.safetensors")
     stored = load_file(last)
-    assert all(torch.equal(value, stored[f"kept.{name}"]) for name, value in kept.items())
+    assert all(torch.equal(value, stored[f"averaged.{name}"]) for name, value in kept.items())
     assert not all(torch.equal(value, stored[f"model.{name}"]) for name, value in kept.items())
 
 

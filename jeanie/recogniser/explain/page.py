@@ -185,7 +185,7 @@ def _render_joints(explanation: Mapping[str, Any]) -> str:
             f'data-person="{joint["person"]}"><span>{escape(name)}</span>'
             f'<span class="bar"><i style="width:{width:.1f}%"></i></span>'
             f'<span class="much">{joint[key]:.1f} {unit}</span>'
-            + (f'<span class="said">{escape(words)}</span>' if words and joint["percent"] >= 2.5 else "")
+            + (f'<span class="words">{escape(words)}</span>' if words and joint["percent"] >= 2.5 else "")
             + "</div>"
         )
     return "".join(rows)

@@ -31,7 +31,7 @@ from jeanie.recogniser.search.windows import cut_windows, project_features, wind
 
 __all__ = ["CacheEntry", "FeatureFile", "FeatureRecipe", "build_cache", "list_entries", "read_clip_states"]
 
-FORMAT = 1
+FORMAT = 2
 _WINDOWS = 2048  # per file
 _CLIPS = 16  # per entry
 
@@ -234,7 +234,7 @@ def _flatten_features(features: Features, prefix: str) -> dict[str, Tensor]:
     if features.factor is not None:
         tensors[f"{prefix}factor"] = features.factor
     for place, part in enumerate(features.components):
-        tensors |= _flatten_features(part, f"{prefix}beside{place}.")
+        tensors |= _flatten_features(part, f"{prefix}component{place}.")
     return tensors
 
 
@@ -247,8 +247,8 @@ def _read_features(file: Any, names: set[str], rows: slice, prefix: str) -> Feat
     assert counts is not None
     second = tensor("second")
     components: list[Features] = []
-    while f"{prefix}beside{len(components)}.values" in names:
-        components.append(_read_features(file, names, rows, f"{prefix}beside{len(components)}."))
+    while f"{prefix}component{len(components)}.values" in names:
+        components.append(_read_features(file, names, rows, f"{prefix}component{len(components)}."))
     if paired is not None and second is None:
         second = values
     return Features(values, counts, tuple(components), second, paired, tensor("factor"))
