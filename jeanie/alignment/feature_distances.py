@@ -29,6 +29,7 @@ __all__ = ["distances"]
 MATCHINGS = ("jeanie", "fvm")
 NORMALISATIONS = ("length", "area", "divergence")
 _CHUNK = 2**21  # costs held at once: a few megabytes stay in the cache
+_TILE = 2**24  # costs held at once where a pair has many views; fewer pairs share a call then
 _KEEP = 2**27  # costs that autograd may store for a whole call; backward computes more of them again
 
 
@@ -210,7 +211,7 @@ def _compute_matched(
         return result
     tau, tau_ = (None if n is None else n[:, None] for n in (tau, tau_))
     cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1])
-    step = max(1, _CHUNK // cells, 32)
+    step = _count_pairs(cells)
     recompute = _needs_recomputation(query, support, cells * len(query))
     parts = []
     for i in range(0, len(query), step):
@@ -230,7 +231,7 @@ def _compute_all_pairs(
     cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1])
     recompute = _needs_recomputation(query, support, cells * n * m)
     rows = []
-    for queries, support_slices in _iterate_tiles(n, m, max(32, _CHUNK // cells)):
+    for queries, support_slices in _iterate_tiles(n, m, _count_pairs(cells)):
         row = []
         for supports in support_slices:
             count = (len(range(n)[queries]), len(range(m)[supports]))
@@ -242,6 +243,11 @@ def _compute_all_pairs(
             row.append(_compute_chunk(q, s, lengths, options, recompute))
         rows.append(torch.cat(row, 1))
     return torch.cat(rows)
+
+
+def _count_pairs(cells: int) -> int:
+    """Return the number of pairs of a chunk: 32 or more, unless their costs would be too many."""
+    return max(1, _CHUNK // cells, min(32, _TILE // cells))
 
 
 def _iterate_tiles(n: int, m: int, pairs: int) -> Iterator[tuple[slice, list[slice]]]:

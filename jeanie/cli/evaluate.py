@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie._internal.files import write_atomically
+from jeanie.cli.options import Shot, Way
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.datasets import Dataset
@@ -67,7 +68,8 @@ def evaluate(
         ),
     ] = None,
     alone: Annotated[bool, typer.Option("--alone", help="Do not compare with another method.")] = False,
-    way: Annotated[int | None, typer.Option(min=2, help="Number of classes per episode.")] = None,
+    way: Way = None,
+    shot: Shot = None,
     train_classes: Annotated[
         int | None, typer.Option(min=0, help="Number of training classes, as in training.")
     ] = None,
@@ -78,7 +80,10 @@ def evaluate(
         ),
     ] = "nearest",
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of episodes per split (default: all).")
+        int | None,
+        typer.Option(
+            min=1, help="Episodes per split, or queries per class of fixed exemplars (default: all)."
+        ),
     ] = None,
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
@@ -96,7 +101,7 @@ def evaluate(
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         chosen = get_protocol(protocol)
         dataset = chosen.open(root)
-        splits = chosen.splits(dataset, way=way, train_classes=train_classes)
+        splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
         wanted = [
             [model, *(others or [])],
             *([other] for other in _methods_to_compare(model, against, alone)),
@@ -185,6 +190,15 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
         seen = set(row["train_classes"]) | set(row["validation_classes"])
         tested = [by_name.get(row["name"])] if run.protocol == protocol.name else list(splits)
         for split in tested:
+            if (
+                split is not None
+                and split.shot > row.get("shot", split.shot)
+                and seen & set(split.test_classes)
+            ):
+                raise ConfigError(
+                    f"{run.path}: was trained with {row['shot']} supports per class held back, {split.shot} are "
+                    f"needed; train it with --shot {split.shot}, so that no support was trained on"
+                )
             if split is None or (
                 split.name == row["name"] and set(split.test_classes) == set(row["test_classes"])
             ):

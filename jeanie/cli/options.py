@@ -21,6 +21,8 @@ __all__ = [
     "Migrate",
     "ModelFolder",
     "Place",
+    "Shot",
+    "Way",
     "default_library",
     "describe_migration",
     "find_library",
@@ -36,6 +38,16 @@ Place = Annotated[
         envvar="JEANIE_LIBRARY",
         help="Library of enrolled examples: a file or a PostgreSQL URL (default: library.db in the user data folder).",
     ),
+]
+
+
+Way = Annotated[
+    int | None, typer.Option(min=2, help="Number of classes per episode, N (default: that of the protocol).")
+]
+
+
+Shot = Annotated[
+    int | None, typer.Option(min=1, help="Number of supports per class, Z (default: that of the protocol).")
 ]
 
 

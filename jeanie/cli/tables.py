@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,12 @@ import typer
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
 from jeanie.paper.tables import (
+    Cell,
     FilledTable,
     Preset,
     Shard,
     Table,
+    estimate_cells,
     fill_table,
     get_table,
     list_cells,
@@ -22,6 +25,8 @@ from jeanie.paper.tables import (
     run_cells,
     write_table,
 )
+from jeanie.paper.tables.results import read_result
+from jeanie.paper.tables.runner import Progress
 from jeanie.training.recipes import RECIPES, Recipe
 
 __all__ = ["tables"]
@@ -32,7 +37,7 @@ def tables(
         str | None, typer.Argument(help="Name of a table or figure (see --list), or a TOML file.")
     ] = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="List all tables with their rows and printed values.")
+        bool, typer.Option("--list", help="List all tables, or NAME, with rows, columns and printed values.")
     ] = False,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets (default: $JEANIE_DATA).")
@@ -42,6 +47,28 @@ def tables(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of worker processes (default: number of cores).")
     ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this row: its number, name or method in --list; repeatable."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this column: its number, name or heading in --list; repeatable."),
+    ] = None,
+    tune_trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Trials of the search for angle ranges in rows with crossval. (default: 20, --quick 2).",
+        ),
+    ] = None,
+    small_rivals: Annotated[
+        bool,
+        typer.Option(
+            "--small-rivals",
+            help="Compared systems with small instead of their published networks (default in --quick).",
+        ),
+    ] = False,
     shard: Annotated[str | None, typer.Option(help="Run only part I of N, given as I/N.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Training seeds, for example 0,1,2.")] = None,
     recipe: Annotated[
@@ -59,36 +86,69 @@ def tables(
     """
     with exit_on_error(as_json):
         if listed:
-            every = [table.describe() for table in load_tables().values()]
-            typer.echo(
-                json.dumps({"tables": every})
-                if as_json
-                else "\n\n".join(map(_format_listing, load_tables().values()))
-            )
+            every = list(load_tables().values()) if name is None else [get_table(name)]
+            facts = {"tables": [one.describe() for one in every]}
+            typer.echo(json.dumps(facts) if as_json else "\n\n".join(map(_format_listing, every)))
             return
         if name is None:
             raise ConfigError(
                 f"give the name of a table, or --list; the tables are {', '.join(load_tables())}"
             )
         table, place = get_table(name), Path("tables") if out is None else out
-        preset = _preset(table, quick, seeds)
-        placed = list_cells(table, preset, base=_base(table, recipe, config))
+        preset = _preset(table, quick, seeds, tune_trials, small_rivals)
+        base = _base(table, recipe, config)
+        placed = list_cells(table, preset, base=base, rows=row or (), columns=column or ())
+        if not placed:
+            raise ConfigError(f"{table.name}: these rows and columns have no cell to measure; see --list")
+
+        def fill() -> FilledTable:
+            return fill_table(table, preset, placed, place, quick=quick)
+
         if not render:
+            cells, workers = [one.cell for one in placed], jobs or os.cpu_count() or 1
+            part = None if shard is None else Shard.parse(shard)
+            if not as_json:
+                _announce(cells if part is None else part.select(cells), place, workers)
             with show_progress(not as_json, "measurements") as bar:
                 run_cells(
-                    [result.cell for result in placed],
-                    place,
-                    data=data,
-                    jobs=jobs or os.cpu_count() or 1,
-                    shard=None if shard is None else Shard.parse(shard),
-                    progress=bar,
+                    cells, place, data=data, jobs=workers, shard=part, progress=_Watcher(fill, place, bar)
                 )
-        _write_and_print(fill_table(table, preset, placed, place, quick=quick), place, as_json)
+        _write_and_print(fill(), place, as_json)
 
 
-def _preset(table: Table, quick: bool, seeds: str | None) -> Preset:
-    """Return the preset of a table, with other seeds if given."""
+def _announce(cells: Sequence[Cell], place: Path, jobs: int) -> None:
+    """Print how long the missing measurements may take, and how much memory they need."""
+    missing = [cell for cell in cells if read_result(place, cell) is None]
+    if missing:
+        jobs = min(jobs, len(missing))
+        text = estimate_cells(missing).describe(jobs)
+        typer.echo(f"{len(missing)} of {len(cells)} measurements to make: {text}", err=True)
+
+
+class _Watcher:
+    """Writes the table whenever a measurement has finished, and moves the bar."""
+
+    def __init__(self, fill: Callable[[], FilledTable], place: Path, bar: Progress | None) -> None:
+        self.fill, self.place, self.bar = fill, place, bar
+        self.done = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if done > self.done:
+            write_table(self.fill(), self.place)
+        self.done = done
+        if self.bar is not None:
+            self.bar(done, total)
+
+
+def _preset(
+    table: Table, quick: bool, seeds: str | None, tune_trials: int | None, small_rivals: bool
+) -> Preset:
+    """Return the preset of a table, with other seeds and trials if given."""
     preset = table.quick if quick else table.full
+    if small_rivals:
+        preset = preset.with_values(small_rivals=True)
+    if tune_trials is not None:
+        preset = preset.with_values(tune_trials=tune_trials)
     if seeds is None:
         return preset
     numbers = [part.strip() for part in seeds.split(",")]
@@ -116,9 +176,13 @@ def _write_and_print(filled: FilledTable, place: Path, as_json: bool) -> None:
 
 
 def _format_listing(table: Table) -> str:
-    """Return the rows of a table with their methods and printed values."""
-    lines = [f"{table.name} ({table.kind}, {table.source}): {table.title}"]
-    for row in table.rows:
+    """Return the columns and rows of a table, with methods and printed values."""
+    lines = [f"{table.name} ({table.kind}, {table.source}): {table.title}", "  columns:"]
+    lines += [f"    {number + 1:>2} {table.heading(number)}" for number in range(len(table.columns))]
+    lines.append("  rows:")
+    for number, row in enumerate(table.rows, 1):
         printed = " ".join("-" if value is None else f"{value:.1f}" for value in row.printed)
-        lines.append(f"  {row.method or 'cited':<28} {row.name:<52} {printed or 'no printed numbers'}")
+        lines.append(
+            f"    {number:>2} {row.method or 'cited':<38} {row.name:<56} {printed or 'no printed numbers'}"
+        )
     return "\n".join(lines)

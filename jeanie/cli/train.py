@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from jeanie.cli.options import Shot, Way
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.compute.distributed import join_process_group
 from jeanie.errors import ConfigError, JeanieError
@@ -18,7 +19,7 @@ from jeanie.evaluation.protocols import get_protocol
 from jeanie.fewshot.model import FewShotModel
 from jeanie.paper.methods import get_method
 from jeanie.training.config import TrainConfig
-from jeanie.training.recipes import RECIPES, Recipe
+from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 from jeanie.training.run import Run
 from jeanie.training.train import ProgressCallback, TrainingProgress
 from jeanie.training.train import train as train_model
@@ -53,6 +54,8 @@ def train(
     split: Annotated[str | None, typer.Option(help="Number or name of one split (default: all).")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help=_describe_option("episodes"))] = None,
     seed: Annotated[int | None, typer.Option(min=0, help=_describe_option("seed"))] = None,
+    way: Way = None,
+    shot: Shot = None,
     train_classes: Annotated[int | None, typer.Option(min=0, help="Number of training classes.")] = None,
     validation: Annotated[
         float | None,
@@ -73,7 +76,7 @@ def train(
         recipe = recipe or ("default" if start is None else "finetune")
         initial = _load_initial_model(start, recipe)
         flags = {"episodes": episodes, "seed": seed}
-        settings = _settings(recipe, initial, config, method, changes or [], flags)
+        settings = _settings(recipe, initial, config, method, changes or [], flags, chosen.dataset)
         name = protocol if method is None else f"{protocol}-{method}"
         place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
@@ -90,6 +93,8 @@ def train(
                     out=place,
                     dataset=dataset,
                     split=split,
+                    way=way,
+                    shot=shot,
                     train_classes=train_classes,
                     validation=validation,
                     resume=resume,
@@ -119,11 +124,10 @@ def _settings(
     method: str | None,
     changes: list[str],
     flags: dict[str, Any],
+    dataset: str | None = None,
 ) -> Recipe:
-    """Return the recipe with the initial model's settings, changed by file, method, --set and flags, in this order."""
-    if recipe not in RECIPES:
-        raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
-    settings = RECIPES[recipe]
+    """Return the recipe for a data set with the initial model's settings, changed by file, method, --set and flags."""
+    settings = get_recipe(recipe, dataset)
     if initial is not None:
         settings = settings.with_values(model=initial.config)
     if config is not None:

@@ -8,10 +8,11 @@ import typer
 
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
+from jeanie.evaluation.protocols import get_protocol
 from jeanie.paper.methods import get_method
 from jeanie.paper.tuning import Dimension, Outcome, Tuning, find_outcome, read_space, select_space
 from jeanie.paper.tuning import tune as tune_study
-from jeanie.training.recipes import RECIPES, Recipe
+from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 
 __all__ = ["tune"]
 
@@ -59,7 +60,7 @@ def tune(
     Run the command again to continue. Other machines join with the same settings and a shared --storage.
     """
     with exit_on_error(as_json):
-        start = _build_recipe(recipe, config, method, episodes)
+        start = _build_recipe(protocol, recipe, config, method, episodes)
         place = Path("tuning") / protocol if out is None else out
         tuning = Tuning(
             protocol=protocol,
@@ -83,11 +84,12 @@ def tune(
         )
 
 
-def _build_recipe(recipe: str, config: Path | None, method: str | None, episodes: int | None) -> Recipe:
+def _build_recipe(
+    protocol: str, recipe: str, config: Path | None, method: str | None, episodes: int | None
+) -> Recipe:
     """Return the recipe, changed by file, method and flag, in this order, as in training."""
-    if recipe not in RECIPES:
-        raise ConfigError(f"no recipe {recipe!r}; the known ones are {', '.join(RECIPES)}")
-    start = RECIPES[recipe] if config is None else RECIPES[recipe].with_file(config)
+    start = get_recipe(recipe, get_protocol(protocol).dataset)
+    start = start if config is None else start.with_file(config)
     start = start if method is None else get_method(method).recipe(start)
     return start if episodes is None else start.with_values({"episodes": episodes})
 

@@ -1,8 +1,9 @@
 """Baselines that the paper compares with: skeletons as images, and view-adaptive networks.
 
-All have the size of the paper's encoder, 0.1 to 0.5 million weights, and start from random weights. The published
-systems use ResNets of up to 24 million weights, some pretrained on ImageNet. Normalisation is over groups of channels
-of one image, not over the batch, so the features of a clip do not depend on the other clips of its batch.
+Networks are ``small``, with the size of the paper's encoder, 0.1 to 0.5 million weights, or the residual networks of
+the published systems. All start from random weights; some published ones are pretrained on ImageNet. Small networks
+normalise over groups of channels of one image, so that a clip's features do not depend on the other clips of its batch;
+residual networks normalise over the batch in training, as published.
 """
 
 import torch
@@ -10,11 +11,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from jeanie.encoders.config import ImageEncoderConfig, ViewAdaptiveEncoderConfig
+from jeanie.encoders.resnet import ResNet
 from jeanie.errors import ConfigError
 
 __all__ = ["ImageEncoder", "ViewAdaptive", "arrange_colour_thirds", "build_baseline", "euler_rotation"]
 
 _GROUPS = 8
+_POSE_WIDTH = (
+    64  # channels of the network that estimates the view of a published VA-CNN; its second layer has 128
+)
 _GRID = 4  # an image is averaged to 4 x 4 cells, which keep the approximate position of an event
 
 
@@ -32,14 +37,25 @@ def build_baseline(
             f"an encoder of kind {kind!r} needs positions only, 3 numbers per joint, got {channels}; "
             "set inputs.streams to ('joints',)"
         )
-    if kind != "va-rnn" and width % _GROUPS:
+    if config.network != "small" and channels != 3:
         raise ConfigError(
-            f"an encoder of kind {kind!r} needs a width that is a multiple of {_GROUPS}, got {width}"
+            f"network {config.network!r} reads images with three colours, got {channels} numbers per joint; "
+            "set inputs.streams to ('joints',)"
         )
     if kind == "va-rnn":
         return ViewAdaptive(_FramePoses(joints, width), _Recurrent(joints, width, features))
-    image = ImageEncoder(channels, width, features, thirds=kind == "image-thirds")
-    return ViewAdaptive(_BlockPose(width), image) if kind == "va-cnn" else image
+    if config.network == "small" and width % _GROUPS:
+        raise ConfigError(f"an encoder of kind {kind!r} needs a width in steps of {_GROUPS}, got {width}")
+    layers: nn.Module = (
+        _SmallNetwork(channels, width, features)
+        if config.network == "small"
+        else ResNet(config.network, features, size=config.image_size)
+    )
+    image = ImageEncoder(layers, thirds=kind == "image-thirds")
+    if kind != "va-cnn":
+        return image
+    pose = _BlockPose(width) if config.network == "small" else _BlockPose(_POSE_WIDTH, kernel=5)
+    return ViewAdaptive(pose, image)
 
 
 def arrange_colour_thirds(
@@ -58,21 +74,12 @@ def arrange_colour_thirds(
 class ImageEncoder(nn.Module):
     """A CNN over a block as an image: one row per joint, column per frame, colour per axis (SL-DML).
 
-    With ``thirds`` the image is that of ``arrange_colour_thirds``. The layers are three convolutions of 3 x 3, the
-    later two with stride 2, means over 4 x 4 cells, and a linear map to the features.
+    With ``thirds`` the image is that of ``arrange_colour_thirds``.
     """
 
-    def __init__(self, channels: int, width: int, features: int, *, thirds: bool = False) -> None:
+    def __init__(self, network: nn.Module, *, thirds: bool = False) -> None:
         super().__init__()
-        self.thirds = thirds
-        self.layers = nn.Sequential(
-            *_convolution(channels, width, stride=1),
-            *_convolution(width, 2 * width, stride=2),
-            *_convolution(2 * width, 4 * width, stride=2),
-            nn.AdaptiveAvgPool2d(_GRID),
-            nn.Flatten(),
-        )
-        self.head = nn.Linear(4 * width * _GRID**2, features)
+        self.thirds, self.network = thirds, network
 
     def forward(
         self, blocks: Float[Tensor, "*batch length joint channel"]
@@ -80,12 +87,30 @@ class ImageEncoder(nn.Module):
         image = arrange_colour_thirds(blocks) if self.thirds else blocks
         batch = image.shape[:-3]
         picture = image.reshape(-1, *image.shape[-3:]).movedim(-1, 1).transpose(2, 3)
-        features: Tensor = self.head(self.layers(picture))
+        features: Tensor = self.network(picture)
         return features.view(*batch, -1)
 
 
-def _convolution(before: int, after: int, *, stride: int) -> list[nn.Module]:
-    return [nn.Conv2d(before, after, 3, stride, padding=1), nn.GroupNorm(_GROUPS, after), nn.ReLU()]
+class _SmallNetwork(nn.Sequential):
+    """Three convolutions of 3 x 3, the later two with stride 2, means over 4 x 4 cells, a linear map."""
+
+    def __init__(self, channels: int, width: int, features: int) -> None:
+        super().__init__(
+            *_convolution(channels, width, stride=1),
+            *_convolution(width, 2 * width, stride=2),
+            *_convolution(2 * width, 4 * width, stride=2),
+            nn.AdaptiveAvgPool2d(_GRID),
+            nn.Flatten(),
+            nn.Linear(4 * width * _GRID**2, features),
+        )
+
+
+def _convolution(before: int, after: int, *, stride: int, kernel: int = 3) -> list[nn.Module]:
+    return [
+        nn.Conv2d(before, after, kernel, stride, padding=kernel // 2),
+        nn.GroupNorm(_GROUPS, after),
+        nn.ReLU(),
+    ]
 
 
 class ViewAdaptive(nn.Module):
@@ -154,11 +179,11 @@ class _FramePoses(nn.Module):
 class _BlockPose(nn.Module):
     """One rotation and position per block: a CNN over the block as an image, its mean, a linear map (VA-CNN)."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, kernel: int = 3) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            *_convolution(3, width, stride=2),
-            *_convolution(width, 2 * width, stride=2),
+            *_convolution(3, width, stride=2, kernel=kernel),
+            *_convolution(width, 2 * width, stride=2, kernel=kernel),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )

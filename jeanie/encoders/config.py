@@ -124,15 +124,24 @@ class RawEncoderConfig(Config):
     kind: Literal["raw"] = "raw"
 
 
-class ImageEncoderConfig(_NetworkConfig):
+class _ImageNetworkConfig(_NetworkConfig):
+    network: Literal["small", "resnet18", "resnet50"] = Field(
+        default="small", description="network over images: three convolutions, or a residual network"
+    )
+    image_size: Size = Field(
+        default=224, description="height and width of the images of a residual network, in pixels"
+    )
+
+
+class ImageEncoderConfig(_ImageNetworkConfig):
     """A CNN over the block as an image: one colour per axis, or three neighbouring joints as colours (thirds)."""
 
     kind: Literal["image", "image-thirds"] = "image"
-    width: Size = Field(default=32, description="channels of the first layer")
+    width: Size = Field(default=32, description="channels of the first layer of the small network")
 
 
-class ViewAdaptiveEncoderConfig(_NetworkConfig):
-    """A view-adaptive LSTM (va-rnn) or CNN (va-cnn)."""
+class ViewAdaptiveEncoderConfig(_ImageNetworkConfig):
+    """A view-adaptive LSTM (va-rnn) or CNN (va-cnn); ``network`` is that of the CNN."""
 
     kind: Literal["va-rnn", "va-cnn"] = "va-rnn"
     width: Size = Field(default=32, description="channels of the first layer, or the state size of an LSTM")

@@ -13,7 +13,7 @@ from jeanie.evaluation.report.report import Report
 from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.classes import Rule
 from jeanie.fewshot.config import REFERENCE, ModelConfig
-from jeanie.fewshot.episodes import Episode, sort_tags
+from jeanie.fewshot.episodes import Episode, limit_episodes, sort_tags
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
@@ -28,6 +28,7 @@ def evaluate(
     *,
     dataset: Dataset | None = None,
     way: int | None = None,
+    shot: int | None = None,
     train_classes: int | None = None,
     splits: Sequence[Split] | None = None,
     method: str | None = None,
@@ -45,12 +46,13 @@ def evaluate(
         protocol: A protocol or its name.
         dataset: The data set (default: that of the protocol, in ``$JEANIE_DATA``).
         way: Classes per episode (default: that of the protocol).
+        shot: Supports per class (default: that of the protocol).
         train_classes: Number of training classes of the splits (default: that of the protocol).
         splits: Splits to test (default: all of the protocol).
         method: Name in the report (default: derived from the model).
         rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
         seeds: Seeds that the model was trained with, for the report; `pool_seeds` combines reports of seeds.
-        limit: Test episodes per split (default: all).
+        limit: Test episodes per split, or queries per class of fixed exemplars (default: all).
         progress: Called with (pairs done, pairs in total), separately for each model.
 
     Returns:
@@ -66,7 +68,7 @@ def evaluate(
     protocol = get_protocol(protocol) if isinstance(protocol, str) else protocol
     dataset = protocol.open() if dataset is None else dataset
     if splits is None:
-        splits = protocol.splits(dataset, way=way, train_classes=train_classes)
+        splits = protocol.splits(dataset, way=way, shot=shot, train_classes=train_classes)
     if not splits:
         raise ConfigError(f"{protocol.name}: no split to evaluate on; give at least one")
     tests = [_select_tests(split, limit) for split in splits]
@@ -141,7 +143,7 @@ def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode
     tests = {"": split.test, **split.test_variants}
     if limit is None:
         return tests
-    return {name: [test[number] for number in range(min(limit, len(test)))] for name, test in tests.items()}
+    return {name: limit_episodes(test, limit) for name, test in tests.items()}
 
 
 def _prepare_models(

@@ -62,10 +62,11 @@ def class_distances(
 def average_classes(support: Features, labels: Int[Tensor, " support"], way: int) -> Features:
     """Return the mean features of every class, c_k = mean over its supports of f(x) (Prototypical Nets).
 
-    Features are averaged block by block.
+    Features are averaged block by block. If the supports of a class differ in their numbers of blocks, they are first
+    interpolated to the rounded mean of these numbers.
 
     Raises:
-        ShapeError: If a class has no support, or its supports differ in their numbers of blocks.
+        ShapeError: If a class has no support.
     """
     labels = labels.to(support.values.device)
     member = one_hot(labels, way).to(support.values.dtype)
@@ -74,14 +75,27 @@ def average_classes(support: Features, labels: Int[Tensor, " support"], way: int
         raise ShapeError(
             f"each of the {way} classes needs a support, got {shots.int().tolist()} supports per class"
         )
-    counts = torch.stack([support.counts[labels == k].amax() for k in range(way)])
+    own = support.counts.to(member.dtype)
+    counts = ((member.T @ own) / shots).round().to(support.counts.dtype)
+    values = support.values
     if bool((counts[labels] != support.counts).any()):
-        raise ShapeError(
-            "the mean of a class needs supports with equal numbers of blocks: set inputs.prepare.frames, "
-            "or align.method to 'pool'"
-        )
-    values = torch.einsum("sk,s...->k...", member / shots, support.values)
-    return Features(values, counts)
+        values = _interpolate_blocks(values, support.counts, counts[labels])
+    return Features(torch.einsum("sk,s...->k...", member / shots, values), counts)
+
+
+def _interpolate_blocks(
+    values: Float[Tensor, "clip block *rest"], before: Int[Tensor, " clip"], after: Int[Tensor, " clip"]
+) -> Float[Tensor, "clip longest *rest"]:
+    """Return sequences of ``before`` blocks interpolated linearly to ``after`` blocks; the ends stay the ends."""
+    steps = torch.arange(int(after.amax()), device=values.device)
+    ratio = (before - 1).double() / (after - 1).clamp_min(1)
+    place = (steps * ratio[:, None]).clamp_max((before - 1)[:, None])
+    place = torch.where((after == 1)[:, None], (before - 1)[:, None] / 2, place)  # one block: the middle
+    low = place.floor().long()
+    high = torch.minimum(low + 1, (before - 1)[:, None])
+    share = (place - low).to(values.dtype).view(*low.shape, *[1] * (values.dim() - 2))
+    rows = torch.arange(len(values), device=values.device)[:, None]
+    return torch.lerp(values[rows, low], values[rows, high], share)
 
 
 def attention_distances(

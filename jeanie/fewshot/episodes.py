@@ -5,7 +5,7 @@ They are built from tags (labels, subjects, views), so no motion is read. The dr
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, overload
 
@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jeanie.errors import ConfigError
+from jeanie.fewshot.draws import Draw
 
-__all__ = ["Draw", "Episode", "Episodes", "Exemplars", "PublishedEpisodes", "Tag", "sort_tags"]
+__all__ = [
+    "Draw",
+    "Episode",
+    "Episodes",
+    "Exemplars",
+    "PublishedEpisodes",
+    "Tag",
+    "limit_episodes",
+    "sort_tags",
+]
 
 Tag = str | int
 Item = TypeVar("Item")
@@ -25,38 +35,6 @@ Clips = NDArray[np.int64]
 
 _TRIES = 1000  # draws of supports before a class is reported to have too few queries that differ from them
 _NO_CLIPS: Clips = np.zeros(0, np.int64)
-
-
-class Draw:
-    """Draws without replacement from a key of integers; equal keys give equal draws in every version of numpy.
-
-    numpy keeps the raw output of a bit generator unchanged between versions, but not the output of its random
-    methods. This class therefore computes the choices from the raw words of PCG64 (Fisher-Yates shuffle; an index is
-    a word modulo the number of remaining items).
-
-    >>> Draw(0, 7).pick("abcdef", 3) == Draw(0, 7).pick("abcdef", 3)
-    True
-    """
-
-    def __init__(self, *key: int) -> None:
-        if any(part < 0 for part in key):
-            raise ConfigError(f"a seed must be an integer of 0 or more, got {key}")
-        # the length comes first because numpy pads a short key with zeros: (5,) would equal (5, 0)
-        self._words = np.random.PCG64(np.random.SeedSequence([len(key), *key]))
-
-    def pick_indices(self, total: int, count: int) -> list[int]:
-        """Return ``count`` different numbers below ``total``, in the order in which they were drawn."""
-        swapped: dict[int, int] = {}
-        indices = []
-        for index in range(count):
-            other = index + int(self._words.random_raw()) % (total - index)
-            indices.append(swapped.get(other, other))
-            swapped[other] = swapped.get(index, index)
-        return indices
-
-    def pick(self, items: Sequence[Item], count: int) -> list[Item]:
-        """Return ``count`` of the items, each index at most once, in the order in which they were drawn."""
-        return [items[index] for index in self.pick_indices(len(items), count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +67,21 @@ def sort_tags(tags: Collection[Tag | None]) -> tuple[Tag, ...]:
     )
 
 
+def _check_query_classes(count: int | None, way: int) -> int | None:
+    if count is not None and not 1 <= count <= way:
+        raise ConfigError(f"query_classes is 1 to the way {way}, or none for all classes, got {count}")
+    return count
+
+
 def _build_episode(
-    classes: Sequence[Tag], support: Sequence[Sequence[int]], query: Sequence[Sequence[int]]
+    classes: Sequence[Tag],
+    support: Sequence[Sequence[int]],
+    query: Sequence[Sequence[int]],
+    query_classes: int | None = None,
 ) -> Episode:
-    """Return the episode with these supports and queries per class."""
+    """Return the episode with these supports and queries per class; only the first ``query_classes`` have queries."""
     support_clips, support_labels = _number_groups(support)
-    query_clips, query_labels = _number_groups(query)
+    query_clips, query_labels = _number_groups(query[:query_classes])
     return Episode(support_clips, support_labels, query_clips, query_labels, tuple(classes))
 
 
@@ -146,6 +133,8 @@ class Episodes(Sequence[Episode]):
         way: Number of classes per episode.
         shot: Number of supports per class.
         queries: Number of queries per class.
+        query_classes: Number of classes with queries, the first that are drawn; by default all. 1 with one query is the
+            episode of the paper. Supports do not depend on it.
         count: Number of episodes.
         seed: Seed of the draws.
         support: Clip numbers of the support pool; by default all clips.
@@ -170,6 +159,7 @@ class Episodes(Sequence[Episode]):
         way: int,
         shot: int = 1,
         queries: int = 1,
+        query_classes: int | None = None,
         count: int,
         seed: int,
         support: Sequence[int] | None = None,
@@ -182,6 +172,7 @@ class Episodes(Sequence[Episode]):
             raise ConfigError(
                 f"way, shot, queries and count are 1 or more, got {way}, {shot}, {queries} and {count}"
             )
+        self.query_classes = _check_query_classes(query_classes, way)
         labels = list(labels)
         all_clips = range(len(labels))
         self.way, self.shot, self.queries, self.seed = way, shot, queries, seed
@@ -218,7 +209,8 @@ class Episodes(Sequence[Episode]):
         draw = Draw(self.seed, number)
         classes = draw.pick(self.classes, self.way)
         clips = [self._draw_clips(draw, label) for label in classes]
-        return _build_episode(classes, [support for support, _ in clips], [query for _, query in clips])
+        queries = [query for _, query in clips]
+        return _build_episode(classes, [support for support, _ in clips], queries, self.query_classes)
 
     def _draw_clips(self, draw: Draw, label: Tag) -> tuple[list[int], list[int]]:
         """Return supports and queries of one class."""
@@ -327,11 +319,13 @@ class PublishedEpisodes(Sequence[Episode]):
         way: int = 5,
         shot: int = 1,
         queries: int = 1,
+        query_classes: int | None = None,
         count: int = 300,
         seed: int,
         support: Sequence[int],
         query: Sequence[int],
     ) -> None:
+        self.query_classes = _check_query_classes(query_classes, way)
         self._support = _group_by_class(labels, support, "support")
         self._query = _group_by_class(labels, query, "query")
         self.classes, self.way, self.shot, self.queries, self.seed = tuple(classes), way, shot, queries, seed
@@ -360,7 +354,7 @@ class PublishedEpisodes(Sequence[Episode]):
             candidates = query_pool[~(query_pool[:, None] == supports).any(1)]
             support.append(supports.tolist())
             query.append(candidates[generator.choice(len(candidates), self.queries, replace=False)].tolist())
-        return _build_episode(classes, support, query)
+        return _build_episode(classes, support, query, self.query_classes)
 
     def _has_enough_clips(self, label: Tag) -> bool:
         """Return whether a class has enough supports, and enough queries even if all supports are in the query pool."""
@@ -377,3 +371,17 @@ class PublishedEpisodes(Sequence[Episode]):
     def __getitem__(self, index: slice) -> tuple[Episode, ...]: ...
     def __getitem__(self, index: int | slice) -> Episode | tuple[Episode, ...]:
         return self._episodes[index]
+
+
+def limit_episodes(episodes: Sequence[Episode], limit: int) -> Sequence[Episode]:
+    """Return the first ``limit`` episodes; fixed exemplars keep ``limit`` queries per class, evenly spaced."""
+    if not isinstance(episodes, Exemplars):
+        return [episodes[number] for number in range(min(limit, len(episodes)))]
+    (whole,) = episodes
+    kept = []
+    for number in range(whole.way):
+        places = torch.nonzero(whole.query_labels == number)[:, 0]
+        count = min(limit, len(places))
+        kept.append(places[torch.arange(count) * len(places) // max(1, count)])
+    chosen = torch.cat(kept)
+    return [replace(whole, query=whole.query[chosen], query_labels=whole.query_labels[chosen])]

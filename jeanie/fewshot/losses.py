@@ -9,11 +9,11 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from jeanie.config import Config
-from jeanie.errors import ShapeError
+from jeanie.errors import ConfigError, ShapeError
 from jeanie.fewshot.mining import multi_similarity_loss
 
 __all__ = ["Loss", "LossConfig", "absolute_loss", "cross_entropy", "similarity_loss", "squared_loss"]
@@ -32,7 +32,6 @@ class LossConfig(Config):
     )
     beta: int = Field(
         default=1,
-        ge=1,
         description="similarity: number of smallest distances in the near target; the far target has N Z times as many",
     )
     target: float = Field(
@@ -44,6 +43,22 @@ class LossConfig(Config):
         description="cross-entropy: initial temperature; null: the standard deviation of the first distances",
     )
     learnt: bool = Field(default=True, description="cross-entropy: learn the temperature")
+    classifier: float = Field(
+        default=0.0,
+        ge=0,
+        description="weight of the cross-entropy of a linear classifier of the training classes, which is added; "
+        "0 disables it",
+    )
+
+    @field_validator("beta")
+    @classmethod
+    def _check_beta(cls, beta: int) -> int:
+        if beta < 1:
+            raise ValueError(
+                f"a target is the mean of beta distances, so beta is 1 or more, got {beta}; the paper allows 0, but "
+                "the mean of no distance is not defined"
+            )
+        return beta
 
 
 def similarity_loss(distances: Distances, same: Same, *, beta: int = 1, far: int) -> Float[Tensor, ""]:
@@ -137,9 +152,10 @@ class Loss(nn.Module):
     0.1269
     """
 
-    def __init__(self, config: LossConfig) -> None:
+    def __init__(self, config: LossConfig, *, features: int = 0, classes: int = 0) -> None:
         super().__init__()
         self.config = config
+        self.classifier = nn.Linear(features, classes) if config.classifier else None
         initial = config.temperature
         self.log_temperature = nn.Parameter(
             torch.tensor(0.0 if initial is None else math.log(initial), dtype=torch.float64),
@@ -166,6 +182,15 @@ class Loss(nn.Module):
             return multi_similarity_loss(distances, same)
         self._measure_temperature(distances)
         return _cross_entropy(distances, same, self.log_temperature.exp().to(distances.dtype))
+
+    def classify(
+        self, features: Float[Tensor, "clip feature"], classes: Int[Tensor, " clip"], total: int
+    ) -> Float[Tensor, ""]:
+        """The weighted cross-entropy of the classifier over training classes, of ``total`` clips in all processes."""
+        if self.classifier is None:
+            raise ConfigError("this loss has no classifier: set loss.classifier above 0")
+        logits = self.classifier(features)
+        return self.config.classifier * nn.functional.cross_entropy(logits, classes, reduction="sum") / total
 
     @torch.no_grad()
     def _measure_temperature(self, distances: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from jeanie.alignment import Alignment
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.fewshot.chunks import encode_in_chunks
 from jeanie.fewshot.classes import average_classes
 from jeanie.fewshot.comparison.build import build_comparison
 from jeanie.fewshot.comparison.persons import compare_persons, match_persons
@@ -29,7 +31,8 @@ __all__ = ["SHIPPED", "FewShotModel", "PairMatch", "Side"]
 
 Side = Literal["query", "support"]
 
-_CHUNK = 2**23  # numbers that an encoder receives at once without gradients
+    2**23
+)  # numbers of a call whose activations are stored for the gradient; of more, chunks are encoded again
 _BATCH = 64  # motions of a hubness correction that are encoded at once
 
 SHIPPED = Path(__file__).parent.parent / "models" / "default"
@@ -243,9 +246,10 @@ class FewShotModel(nn.Module):
         needs_gradients = torch.is_grad_enabled() and any(
             weight.requires_grad for weight in self.parameters()
         )
-        step = len(batch) if needs_gradients else max(1, _CHUNK // self._count_numbers(batch, views))
-        chunks = [batch[start : start + step] for start in range(0, len(batch), step)]
-        own = Features.cat([self._encode_chunk(chunk, views) for chunk in chunks])
+        own = encode_in_chunks(
+            partial(self._encode_chunk, views=views), batch, self._count_numbers(batch, views), self.encoder,
+            needs_gradients=needs_gradients,
+        )  # fmt: skip
         components = tuple(
             part._encode(clips, side) for part, clips in zip(self._models(), batch.components, strict=True)
         )
@@ -301,7 +305,7 @@ class FewShotModel(nn.Module):
         """Return one support per class: the mean features of its supports.
 
         Raises:
-            ShapeError: If a class has no support, or its supports differ in their numbers of blocks.
+            ShapeError: If a class has no support.
         """
         components = tuple(
             part.prototypes(features, labels, way)

@@ -31,6 +31,12 @@ class TrainConfig(Config):
         default=None, ge=1, description="supports per class; null: as in the test episodes"
     )
     queries: int = Field(default=2, ge=1, description="queries per class in a training episode")
+    query_classes: int | None = Field(
+        default=None,
+        ge=1,
+        description="classes of a training episode that have queries; 1 with one query is the episode of the paper; "
+        "null: all classes",
+    )
     loss: LossConfig = LossConfig()
     optimiser: Literal["adamw", "adam", "sgd"] = Field(default="adamw", description="optimiser")
     rate: float = Field(default=3e-3, gt=0, description="largest learning rate of the schedule")

@@ -188,10 +188,10 @@ def _describe_run(
     rows = {row["name"]: row for row in known}
     for split in splits:
         row = _describe_split(split)
-        if rows.setdefault(split.name, row) != row:
+        if {**row, **rows.setdefault(split.name, row)} != row:
             raise ConfigError(
-                f"{out}: split {split.name!r} was started with other classes; use the same --train-classes and "
-                "--validation, or give another folder"
+                f"{out}: split {split.name!r} was started with other classes or episodes; use the same --way, --shot, "
+                "--train-classes and --validation, or give another folder"
             )
     return json.dumps(
         {**wanted, "splits": list(rows.values()), "sessions": [*sessions, _describe_session(world)]}
@@ -230,6 +230,8 @@ def _describe_split(split: Split) -> dict[str, Any]:
     return {
         "name": split.name,
         "folder": folder,
+        "way": split.way,
+        "shot": split.shot,
         "train_classes": list(split.train_classes),
         "validation_classes": list(split.validation_classes),
         "test_classes": list(split.test_classes),

@@ -13,7 +13,7 @@ from torch import Tensor
 from jeanie._internal.seeds import draw_uniform, use_seed
 from jeanie.compute.distributed import World
 from jeanie.errors import ConfigError, JeanieError, ShapeError
-from jeanie.fewshot.episodes import Episode
+from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.losses import Loss
@@ -24,7 +24,7 @@ from jeanie.training.config import TrainConfig, learning_rate
 
 __all__ = ["Learner", "Step", "check_has_weights"]
 
-_AUGMENT, _DROPOUT = 1, 2  # seed keys
+_AUGMENT, _DROPOUT, _CLASSIFIER = 1, 2, 3  # seed keys
 _SIDES: tuple[Literal["query", "support"], ...] = ("query", "support")
 _DIVERGED = (
     "training has diverged; use a smaller rate, a clip, loss 'cross-entropy', or align.relative in another run folder; "
@@ -83,8 +83,19 @@ class Learner:
         world: World,
     ) -> None:
         self.model, self.config, self.episodes, self.store, self.world = model, config, episodes, store, world
-        self.loss = Loss(config.loss).to(model.device)
+        self.classes: tuple[Tag, ...] = (
+            tuple(getattr(episodes, "classes", ())) if config.loss.classifier else ()
+        )
+        if config.loss.classifier and not self.classes:
+            raise ConfigError(
+                "a classifier needs the training classes: give Episodes, or set loss.classifier to 0"
+            )
+        with use_seed(config.seed, _CLASSIFIER):
+            features = model.encoder.features if self.classes else 0
+            self.loss = Loss(config.loss, features=features, classes=len(self.classes)).to(model.device)
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
+        if self.loss.classifier is not None:
+            self.weights += list(self.loss.classifier.to(model.dtype).parameters())
         groups: list[dict[str, Any]] = [{"params": self.weights, "weight_decay": config.weight_decay}]
         if self.loss.log_temperature.requires_grad:  # no decay: a temperature has no reason to be 1
             groups.append({"params": [self.loss.log_temperature], "weight_decay": 0.0})
@@ -102,11 +113,16 @@ class Learner:
         mine = self.world.own_indices(len(episodes))
         self.optimiser.zero_grad()
         with use_seed(self.config.seed, _DROPOUT, number, self.world.rank, device=self.model.device):
-            own = self._compute_distances(number, [episodes[i] for i in mine], len(episodes))
+            own, added = self._compute_distances(number, [episodes[i] for i in mine], len(episodes))
         same = torch.stack([self._same_class(episode) for episode in episodes]).to(self.model.device)
         value, distances, gradient = self._compute_loss(own, mine, same)
         if own is not None:
-            own.backward(gradient[mine.start :: mine.step])
+            outputs = [own] if added is None else [own, added]
+            weights = [gradient[mine.start :: mine.step], torch.ones_like(own[0, 0, 0])]
+            torch.autograd.backward(outputs, weights[: len(outputs)])
+        if self.classes:
+            share = torch.zeros((), device=self.model.device) if added is None else added.detach()
+            value += self.world.reduce_sum(share).item()
         self.world.sum_gradients(self.weights)
         rate = learning_rate(number, self.config)
         done = first + len(episodes)
@@ -116,8 +132,8 @@ class Learner:
 
     def _compute_distances(
         self, number: int, episodes: list[Episode], total: int
-    ) -> Float[Tensor, "episode query support"] | None:
-        """Return the distances of this process's episodes, of ``total`` in the step.
+    ) -> tuple[Float[Tensor, "episode query support"] | None, Float[Tensor, ""] | None]:
+        """Return the distances of this process's episodes, of ``total`` in the step, and its loss of the classifier.
 
         Every clip is encoded once, and all clips of a side in one call.
         """
@@ -126,8 +142,11 @@ class Learner:
         before = [scale.clone() for scale in scales]
         changes = [torch.zeros_like(scale) for scale in scales]
         distances = []
+        added = None
         if episodes:
             queries, supports = (self._encode(number, episodes, side) for side in _SIDES)
+            if self.classes:
+                added = self._classify(episodes, queries, supports, total)
             for query, support, episode in zip(queries, supports, episodes, strict=True):
                 # every episode sees the scale of the start of the step, whichever process has it
                 for scale, start in zip(scales, before, strict=True):
@@ -139,7 +158,20 @@ class Learner:
                     change += (scale - start) / total
         for scale, start, change in zip(scales, before, changes, strict=True):
             scale.copy_(start + self.world.reduce_sum(change))
-        return torch.stack(distances) if distances else None
+        return torch.stack(distances) if distances else None, added
+
+    def _classify(
+        self, episodes: list[Episode], queries: list[Features], supports: list[Features], total: int
+    ) -> Float[Tensor, ""]:
+        """Return the loss of the classifier on the mean features of all queries and supports."""
+        number_of = {tag: number for number, tag in enumerate(self.classes)}
+        means, labels = [], []
+        for episode, query, support in zip(episodes, queries, supports, strict=True):
+            numbers = torch.tensor([number_of[tag] for tag in episode.classes])
+            means += [part.average_views().average_blocks().values[:, 0] for part in (query, support)]
+            labels += [numbers[episode.query_labels], numbers[episode.support_labels]]
+        clips = total * (len(episodes[0].query) + len(episodes[0].support))
+        return self.loss.classify(torch.cat(means), torch.cat(labels).to(self.model.device), clips)
 
     @property
     def _has_prototypes(self) -> bool:

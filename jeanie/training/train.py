@@ -40,6 +40,8 @@ def train(
     out: str | Path,
     dataset: Dataset | None = None,
     split: str | int | Split | Sequence[Split] | None = None,
+    way: int | None = None,
+    shot: int | None = None,
     train_classes: int | None = None,
     validation: float | int | None = None,
     resume: bool = False,
@@ -60,6 +62,9 @@ def train(
         out: Run folder.
         dataset: Motions; by default the protocol opens its data set.
         split: Name or number of a split, or splits; by default all splits of the protocol.
+        way: Classes per validation and test episode (default: that of the protocol). Training episodes have the
+            same way, unless ``config.way`` is set, and at most as many classes as there are to train on.
+        shot: Supports per class (default: that of the protocol).
         train_classes: Number of training classes; see the protocol.
         validation: Share or number of training classes to hold out. 0 holds out none and keeps the last weights.
         resume: Whether to continue the run in ``out``. The result has the same bits as an uninterrupted run.
@@ -83,7 +88,9 @@ def train(
         device = str(model.device)
     with join_process_group(device) as world, _catch_stop_signals() as stop_requested:
         dataset = chosen.open() if dataset is None else dataset
-        splits = _select_splits(chosen, dataset, split, train_classes, validation)
+        splits = _select_splits(
+            chosen, dataset, split, way=way, shot=shot, train_classes=train_classes, validation=validation
+        )
         _check_margin(splits, config)
         initial = _make_initial_model(model, dataset, config, world)
         pool: Dataset = DatasetWithMirrors(dataset) if config.mirror else dataset
@@ -93,6 +100,7 @@ def train(
                 way=config.way,
                 shot=config.shot,
                 queries=config.queries,
+                query_classes=config.query_classes,
                 count=config.episodes,
                 seed=config.seed,
             )
@@ -143,6 +151,9 @@ def _select_splits(
     protocol: Protocol,
     dataset: Dataset,
     split: str | int | Split | Sequence[Split] | None,
+    *,
+    way: int | None,
+    shot: int | None,
     train_classes: int | None,
     validation: float | int | None,
 ) -> Sequence[Split]:
@@ -152,7 +163,7 @@ def _select_splits(
     if split is not None and not isinstance(split, str | int):
         return split
     held_out = None if validation is None else float(validation)
-    splits = protocol.splits(dataset, train_classes=train_classes, validation=held_out)
+    splits = protocol.splits(dataset, way=way, shot=shot, train_classes=train_classes, validation=held_out)
     if split is None:
         return splits
     names = [each.name for each in splits]

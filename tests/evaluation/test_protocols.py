@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -23,7 +24,7 @@ from jeanie.datasets.archive.writer import write_archive
 from jeanie.datasets.clip_names import Tags, parse_tags
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
-from jeanie.evaluation.protocols import PROTOCOLS, get_protocol
+from jeanie.evaluation.protocols import PROTOCOLS, get_protocol, rules
 from jeanie.evaluation.protocols.class_splits import split_by_group, split_randomly
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
@@ -32,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("JEANIE_DATA", "/nonexistent"))
 SPLITS = DATA / "splits"
 NAMES = [
-    "msraction3d-splits", "msraction3d-exemplars", "action-pairs", "uwa3d", "uwa3d-multiview", "ntu60-oneshot",
+    "msraction3d-splits", "msraction3d-exemplars", "action-pairs", "uwa3d", "action-pairs-exemplars",
+    "uwa3d-exemplars", "uwa3d-multiview-released", "uwa3d-multiview", "ntu60-oneshot",
     "ntu120-oneshot", "ntu120-horizontal", "ntu120-vertical", "kinetics", "nwucla-crossview", "nwucla-published",
     "sbu", "synthetic",
 ]  # fmt: skip
@@ -124,6 +126,10 @@ HAND_MADE = {
 
 
 def hand_made(name):
+    if PROTOCOLS[name].rules.listed:
+        return make_tagged_dataset(
+            PROTOCOLS[name].dataset, rules.read_released_list(PROTOCOLS[name].rules.listed)
+        )
     return HAND_MADE[PROTOCOLS[name].dataset]()
 
 
@@ -135,9 +141,15 @@ def splits_of(name, dataset, **options):
 # What the protocols must satisfy, written independently: training-free ones, those whose test classes are trained,
 # those in which no query comes from a camera that training or validation has seen
 TRAINING_FREE = {"nwucla-crossview", "sbu"}
-SHARED = {"uwa3d-multiview": "", "ntu120-horizontal": "same 100", "ntu120-vertical": "same 100"}
+SHARED = {
+    "uwa3d-multiview": "",
+    "uwa3d-multiview-released": "",
+    "ntu120-horizontal": "same 100",
+    "ntu120-vertical": "same 100",
+}
 NEW_CAMERAS = {
-    "uwa3d-multiview", "ntu120-horizontal", "ntu120-vertical", "nwucla-crossview", "nwucla-published", "synthetic",
+    "uwa3d-multiview", "uwa3d-multiview-released",
+    "ntu120-horizontal", "ntu120-vertical", "nwucla-crossview", "nwucla-published", "synthetic",
 }  # fmt: skip
 OTHER_SUBJECTS = {"ntu120-horizontal", "ntu120-vertical", "nwucla-crossview", "sbu", "synthetic"}
 
@@ -435,6 +447,8 @@ def read_released_list(file):
     ("name", "file"),
     [
         ("msraction3d-exemplars", "exampler_MSRAction3D.txt"),
+        ("action-pairs-exemplars", "exampler_3DActionPairs.txt"),
+        ("uwa3d-exemplars", "exampler_UWA3DActivity.txt"),
         ("ntu60-oneshot", "exampler_NTU-RGBD-60.txt"),
         ("ntu120-oneshot", "exampler_NTU-RGBD-120.txt"),
     ],
@@ -458,6 +472,64 @@ def test_msraction3d_has_289_queries_with_the_exemplars_and_279_without():
     assert {names[clip] for clip in without.query.tolist()} == set(test) - set(row.rules.exemplars)
     (everything,) = row.splits(dataset, validation=0)
     assert sorted(names[clip] for clip in everything.train) == sorted(train)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "lists", "more"),
+    [
+        ("action-pairs-exemplars", "action-pairs", "3DActionPairs", "a01_s01_e09"),
+        ("uwa3d-exemplars", "uwa3d", "UWA3DActivity", "a16e09s09"),
+    ],
+)
+def test_released_splits_use_the_listed_clips_alone(name, data, lists, more):
+    train, test = read_released_list(f"{lists}_fsl_train.txt"), read_released_list(f"{lists}_fsl_test.txt")
+    dataset = make_tagged_dataset(data, [*train, *test, more])
+    row = PROTOCOLS[name]
+    (split,) = row.splits(dataset, validation=0)
+    (without,), (together,) = split.test, split.test_variants["with exemplars"]
+    assert sorted(dataset.names[clip] for clip in split.train) == sorted(train)
+    assert sorted(dataset.names[clip] for clip in together.query.tolist()) == sorted(test)
+    assert {dataset.names[clip] for clip in without.query.tolist()} == set(test) - set(row.rules.exemplars)
+    with pytest.raises(DataError, match=r"1 of .* clips of the released list are missing"):
+        row.splits(make_tagged_dataset(data, [*train[1:], *test]))
+
+
+def test_the_released_multiview_split_uses_the_listed_clips_alone():
+    train = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_train.txt")
+    test = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_test.txt")
+    dataset = make_tagged_dataset("uwa3d-multiview", [*train, *test, "a01_s01_e09_v01", "a01_s01_e09_v03"])
+    (split,) = PROTOCOLS["uwa3d-multiview-released"].splits(dataset, validation=0)
+    supports, queries = clips_of(split.test)
+    assert {dataset.names[clip] for clip in queries} <= set(test)
+    assert {dataset.names[clip] for clip in supports | set(split.train)} <= set(train)
+    assert len(split.train) >= len(train) - 2 * 30
+
+
+@pytest.mark.parametrize(("way", "shot"), [(3, 1), (10, 2), (5, 3)])
+def test_another_way_or_shot_than_the_exemplars_draws_random_episodes(way, shot):
+    dataset = make_tagged_dataset(
+        "msraction3d", [f"a{a:02}_s{s:02}_e01" for a in range(1, 21) for s in range(1, 7)]
+    )
+    (split,) = PROTOCOLS["msraction3d-exemplars"].splits(dataset, way=way, shot=shot)
+    assert len(split.test) > 1
+    assert (split.way, split.shot) == (way, shot)
+    for episode in (split.test[0], split.validation[0]):
+        counts = torch.bincount(episode.support_labels).tolist()
+        assert set(counts) == {shot}
+        assert not set(episode.support.tolist()) & set(episode.query.tolist())
+    assert len(split.test[0].classes) == way
+    assert set(split.test[0].classes) <= set(range(11, 21))
+
+
+def test_more_shots_hold_back_more_subjects_where_test_classes_are_trained():
+    names = [f"a{a:02}_s{s:02}_e01_v{v:02}" for a in range(1, 31) for s in range(1, 10) for v in range(1, 5)]
+    for shot in (1, 3):
+        split = PROTOCOLS["uwa3d-multiview"].splits(make_tagged_dataset("uwa3d-multiview", names), shot=shot)[
+            0
+        ]
+        supports, _ = clips_of(split.test[:4])
+        assert not supports & set(split.train)
+        assert torch.bincount(split.test[0].support_labels).tolist() == [shot] * 30
 
 
 def test_action_pairs_have_the_released_split_among_theirs():
@@ -564,7 +636,8 @@ def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
     ("name", "options", "message"),
     [
         ("uwa3d", {"way": 16}, "way is 2 to 15, as there are 15 test classes, got 16"),
-        ("ntu60-oneshot", {"way": 5}, "way is 10 to 10, as there are 10 test classes, got 5"),
+        ("ntu60-oneshot", {"way": 11}, "way is 2 to 10, as there are 10 test classes, got 11"),
+        ("uwa3d", {"shot": 0}, "shot is 1 or more supports per class, got 0"),
         ("uwa3d", {"train_classes": 29}, "train_classes is 2 to 28 here, got 29"),
         ("uwa3d", {"train_classes": 3}, "3 training classes, 2 of them for validation, leave fewer than 2"),
         ("ntu60-oneshot", {"train_classes": 51}, "train_classes is 2 to 50 here, got 51"),

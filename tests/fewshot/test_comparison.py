@@ -3,6 +3,7 @@
 import builtins
 import math
 
+import numpy as np
 import oracles
 import pytest
 import torch
@@ -102,11 +103,23 @@ def test_prototypes_reach_the_models_beside():
 
 
 @pytest.mark.errors
-def test_a_class_without_supports_or_of_different_lengths_has_no_prototype():
+def test_a_class_without_supports_has_no_prototype():
     with pytest.raises(ShapeError, match=r"each of the 3 classes needs a support, got \[1, 0, 1\]"):
         average_classes(features(2, 4), torch.tensor([0, 2]), 3)
-    with pytest.raises(ShapeError, match=r"equal numbers of blocks: set inputs.prepare.frames"):
-        average_classes(features(2, 4, counts=[3, 4]), torch.tensor([0, 0]), 1)
+
+
+def test_the_mean_of_unequal_lengths_is_that_of_interpolated_sequences():
+    support = features(3, 6, counts=[3, 5, 2])
+    found = average_classes(support, torch.tensor([0, 0, 1]), 2)
+    assert found.counts.tolist() == [4, 2]
+    expected = torch.zeros(4, support.values.shape[-1], dtype=support.values.dtype)
+    for clip, count in ((0, 3), (1, 5)):
+        for step in range(4):  # numpy's own interpolation, one feature at a time
+            for f in range(expected.shape[1]):
+                own = support.values[clip, :count, f].numpy()
+                expected[step, f] += float(np.interp(step * (count - 1) / 3, range(count), own)) / 2
+    assert_close(found.values[0, :4], expected)
+    assert_close(found.values[1, :2], support.values[2, :2])
 
 
 @pytest.mark.errors

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jeanie.errors import ConfigError
-from jeanie.fewshot.episodes import Draw, Episodes, Exemplars, PublishedEpisodes
+from jeanie.fewshot.episodes import Draw, Episodes, Exemplars, PublishedEpisodes, limit_episodes
 
 LABELS = [label for label in "abcdef" for _ in range(5)]  # 6 classes of 5 clips, clip 7 is the third b
 SUBJECTS = [clip % 5 for clip in range(30)]
@@ -270,3 +270,46 @@ def test_exemplars_say_what_is_wrong():
         Exemplars([0], [0, 1], ["a", "a"])
     with pytest.raises(ConfigError, match=r"no exemplar of \['b'\]"):
         Exemplars([0], [1], ["a", "b"])
+
+
+@pytest.mark.parametrize("kind", ["random", "published"])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_only_the_first_classes_have_queries_and_supports_stay_the_same(kind, classes):
+    def make(query_classes):
+        sizes = {"way": 3, "shot": 2, "queries": 2, "count": 20, "seed": 5, "query_classes": query_classes}
+        if kind == "random":
+            return Episodes(LABELS, **sizes)
+        return PublishedEpisodes(LABELS, classes="abcdef", support=range(30), query=range(30), **sizes)
+
+    for few, whole in zip(make(classes), make(None), strict=True):
+        assert few.classes == whole.classes
+        assert few.support.tolist() == whole.support.tolist()
+        kept = [
+            q for q, k in zip(whole.query.tolist(), whole.query_labels.tolist(), strict=True) if k < classes
+        ]
+        assert few.query.tolist() == kept
+        assert len(kept) == 2 * classes
+
+
+def test_the_class_of_a_single_query_is_uniform():
+    episodes = Episodes(LABELS, way=3, query_classes=1, count=600, seed=1)
+    found = Counter(LABELS[episode.query.item()] for episode in episodes)
+    for label in "abcdef":
+        assert_binomial(found[label], 600, 1 / 6)
+
+
+@pytest.mark.errors
+def test_more_query_classes_than_classes_are_refused():
+    with pytest.raises(ConfigError, match="query_classes is 1 to the way 3"):
+        Episodes(LABELS, way=3, query_classes=4, count=1, seed=0)
+
+
+def test_a_limit_keeps_the_first_episodes_and_some_queries_of_every_exemplar():
+    episodes = Episodes(LABELS, way=3, count=5, seed=0)
+    assert [lists(one) for one in limit_episodes(episodes, 2)] == [lists(episodes[0]), lists(episodes[1])]
+    whole = Exemplars([0, 5], [1, 2, 3, 4, 6, 7], LABELS)
+    (few,) = limit_episodes(whole, 2)
+    assert few.support.tolist() == [0, 5]
+    assert few.query.tolist() == [1, 3, 6, 7]
+    assert few.query_labels.tolist() == [0, 0, 1, 1]
+    assert lists(limit_episodes(whole, 9)[0]) == lists(whole[0])

@@ -183,5 +183,36 @@ def test_losses_say_what_they_need():
         absolute_loss(torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.bool))
     with pytest.raises(ShapeError, match="support of the class of every query"):
         cross_entropy(torch.zeros(1, 2), torch.tensor([0, 1]), torch.tensor([2]))
-    with pytest.raises(ConfigError, match="beta"):
+    with pytest.raises(
+        ConfigError, match="beta is 1 or more, got 0; the paper allows 0, but the mean of no distance"
+    ):
         LossConfig(beta=0)
+
+
+def test_one_query_per_episode_pools_the_largest_n_z_beta_of_b_n_minus_1_z():
+    """The paper's mini-batch: B queries, each with N classes of Z supports (Eq. 10 and 11)."""
+    batch, way, shot, beta = 6, 3, 2, 2
+    generator = torch.Generator().manual_seed(3)
+    distances = torch.rand(batch, 1, way * shot, generator=generator, dtype=torch.float64)
+    same = torch.zeros(batch, 1, way * shot, dtype=torch.bool)
+    same[..., :shot] = True
+    near = sorted(distances[b, 0, z].item() for b in range(batch) for z in range(shot))
+    far = sorted(distances[b, 0, k].item() for b in range(batch) for k in range(shot, way * shot))
+    assert len(far) == batch * (way - 1) * shot
+    count = way * shot * beta
+    goal = (sum(near) / len(near) - sum(near[:beta]) / beta) ** 2
+    goal += (sum(far) / len(far) - sum(far[-count:]) / count) ** 2
+    assert_close(Loss(LossConfig(kind="similarity", beta=beta))(distances, same).item(), goal)
+
+
+def test_the_classifier_adds_its_weighted_cross_entropy():
+    loss = Loss(LossConfig(classifier=0.5), features=3, classes=4).double()
+    x, labels = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 3, 1, 1, 2])
+    logits = (x @ loss.classifier.weight.T + loss.classifier.bias).tolist()
+    expected = sum(
+        -math.log(math.exp(row[k]) / sum(map(math.exp, row))) for row, k in zip(logits, labels, strict=True)
+    )
+    assert_close(loss.classify(x, labels, 10).item(), 0.5 * expected / 10)
+    assert Loss(LossConfig()).classifier is None
+    with pytest.raises(ConfigError, match=r"set loss.classifier above 0"):
+        Loss(LossConfig()).classify(x, labels, 10)

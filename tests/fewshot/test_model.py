@@ -336,3 +336,25 @@ def test_a_damaged_model_is_an_error_that_names_it(tmp_path, damage, message):
 def _rewrite(folder, **changes):
     path = folder / "model.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_large_batches_are_encoded_again_in_the_backward_pass_to_the_same_gradient(monkeypatch, dropout):
+    net = model({"encoder.dropout": dropout}).train()
+    batch = net.collate(motions(5))
+    monkeypatch.setattr("jeanie.fewshot.chunks._RECOMPUTE", 1)  # a clip per chunk
+    found = []
+    for keep in (0, 2**40):
+        monkeypatch.setattr("jeanie.fewshot.chunks._KEEP", keep)
+        torch.manual_seed(7)
+        net.zero_grad()
+        values = net.features(batch, "query").values
+        values.square().sum().backward()
+        found.append((values.detach(), [weight.grad.clone() for weight in net.parameters()]))
+    if dropout:  # chunks draw their own dropout, and the backward pass draws the same again
+        assert all(bool(grad.isfinite().all()) for grad in found[0][1])
+        torch.manual_seed(7)
+        monkeypatch.setattr("jeanie.fewshot.chunks._KEEP", 0)
+        assert_close(net.features(batch, "query").values.detach(), found[0][0])
+    else:
+        assert_close(found[0], found[1])

@@ -71,8 +71,10 @@ def cut(model):
         for angle in ("azimuth", "altitude")
         if hasattr(model.views, angle)
     }
+    image = {"encoder.image_size": 32} if getattr(model.encoder, "network", "small") != "small" else {}
     return {
         **angles,
+        **image,
         "encoder.width": 8,
         **(whole if model.inputs.prepare.frames else {"inputs.block": 4, "inputs.stride": 0.5}),
     }
@@ -105,7 +107,17 @@ def open_actions():
     return tuple(convert(motion.resample(8), LAYOUT) for motion in data.motions)
 
 
-@pytest.mark.parametrize("name", METHODS)
+# methods with the networks of published systems, which have 11 and 24 million weights
+PUBLISHED = [name for name in METHODS if f"{name}-small" in METHODS]
+SLOW = {
+    "prototype-va-cnn",
+    "prototype-va-fusion",
+    "va-soft-dtw",
+    "skeleton-dml",
+}  # sl-dml speaks for all of them
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in SLOW])
 def test_every_method_learns(name):
     """Actions of the synthetic set: going through the same eight episodes again and again, the loss falls."""
     recipe, motions = small(name), open_actions()
@@ -135,7 +147,10 @@ def test_no_method_has_more_weights_than_the_papers_encoder_may(name):
     """0.5 million on 25 joints; both networks of a fusion together, 0.47 + 24 million in the original."""
     model = FewShotModel(METHODS[name].recipe(RECIPES["authors"]).model, LAYOUTS["ntu25"])
     weights = sum(weight.numel() for weight in model.parameters())
-    assert 20_000 < weights < (600_000 if model.components else 500_000)
+    if name in PUBLISHED:
+        assert weights > 11_000_000
+    else:
+        assert 20_000 < weights < (600_000 if model.components else 500_000)
 
 
 def test_tuned_ranges_are_those_of_the_base():

@@ -99,6 +99,7 @@ class Protocol:
         dataset: Dataset,
         *,
         way: int | None = None,
+        shot: int | None = None,
         train_classes: int | None = None,
         validation: float | None = None,
         apart: Sequence[str] | None = None,
@@ -110,6 +111,8 @@ class Protocol:
         Args:
             dataset: The data set.
             way: Classes per test episode, at most the number of test classes (default: that of the protocol).
+            shot: Supports per class (default: that of the protocol). Published exemplars are one per test class, so
+                another way or shot draws random episodes of the test classes instead.
             train_classes: Number of training classes (default: the first of ``self.train_classes``).
             validation: Share of the training classes that is held out; 0 trains on all of them.
             apart: Tags in which queries differ from supports (default: those of the protocol).
@@ -133,7 +136,7 @@ class Protocol:
             dataset,
             way=way,
             default_way=self.way,
-            shot=self.shot,
+            shot=self.shot if shot is None else shot,
             train_classes=count,
             setups=setups,
             root=self.place(root),
@@ -195,6 +198,46 @@ _ROWS = (
         ways=(5, 10),
         train_classes=(15,),
         rules=Rules(split_randomly, tuple(range(1, 31))),
+    ),
+    *(
+        Protocol(
+            name=f"{dataset}-exemplars",
+            dataset=dataset,
+            title=f"{name}, the authors' fixed split and exemplars, with and without them among the queries",
+            source=f"{PAPER}; released lists of its authors",
+            way=half,
+            ways=(half,),
+            train_classes=(half,),
+            rules=Rules(
+                partial(split_by_name, test=range(half + 1, 2 * half + 1)),
+                tuple(range(1, 2 * half + 1)),
+                group=group,
+                exemplars=exemplars,
+                repeated=True,
+                listed=dataset,
+            ),
+        )
+        for dataset, name, half, group, exemplars in (
+            ("action-pairs", "3D Action Pairs", 6, 2, table.PAIRS_EXEMPLARS),
+            ("uwa3d", "UWA3D Activity", 15, 1, table.UWA_EXEMPLARS),
+        )
+    ),
+    Protocol(
+        name="uwa3d-multiview-released",
+        dataset="uwa3d-multiview",
+        title="UWA3D Multiview Activity II, the authors' fixed split: cameras 1 and 2 to 3",
+        source=f"{PAPER}; released lists of its authors",
+        way=30,
+        ways=(30,),
+        train_classes=(30,),
+        rules=Rules(
+            share_all_classes,
+            tuple(range(1, 31)),
+            cameras=(Cameras("1+2 to 3", (1, 2), (1, 2), (3,)),),
+            validation=0.2,
+            episodes=50,
+            listed="uwa3d-multiview",
+        ),
     ),
     Protocol(
         name="uwa3d-multiview",

@@ -14,12 +14,18 @@ __all__ = [
     "NTU_VERTICAL",
     "NW_UCLA_ONE_FRAME",
     "NW_UCLA_PAIRS",
+    "PAIRS_EXEMPLARS",
     "SYNTHETIC_CAMERAS",
+    "UWA_EXEMPLARS",
     "UWA_VIEWS",
 ]
 
-# The exemplars that the paper's authors released: the first take of subject 1 for actions 11 to 20.
+# The exemplars that the paper's authors released: the first take of subject 1 for the second half of the
+# actions, and of subject 2 for action 27 of UWA3D Activity.
 MSR_EXEMPLARS = tuple(f"a{action}_s01_e01" for action in range(11, 21))
+
+PAIRS_EXEMPLARS = tuple(f"a{action:02}_s01_e01" for action in range(7, 13))
+UWA_EXEMPLARS = tuple(f"a{action}e01s{2 if action == 27 else 1:02}" for action in range(16, 31))
 
 # Every sixth class of NTU RGB+D is novel; exemplars are fixed by the data set's authors (Liu et al. 2019), and
 # by the paper for NTU-60.

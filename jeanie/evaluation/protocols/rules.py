@@ -5,7 +5,8 @@ seconds at most, and are the same in every process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import resources
 from itertools import combinations, product
 from pathlib import Path
 
@@ -17,7 +18,15 @@ from jeanie.evaluation.protocols.splits import Columns, Split
 from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, sort_tags
 from jeanie.views.camera_position import group_setups_by_height, read_setups
 
-__all__ = ["Cameras", "Rules", "Setups", "build_splits", "class_counts", "split_count"]
+__all__ = [
+    "Cameras",
+    "Rules",
+    "Setups",
+    "build_splits",
+    "class_counts",
+    "read_released_list",
+    "split_count",
+]
 
 Setups = Mapping[str, Sequence[int]]
 Clips = tuple[int, ...]
@@ -59,6 +68,7 @@ class Rules:
         episodes, validation_episodes: Numbers of test and validation episodes.
         published: Whether episodes are `PublishedEpisodes`.
         excluded: Names of clips that are not used.
+        listed: Name of a released list of clips; other clips are not used.
     """
 
     classes: ClassRule
@@ -77,6 +87,7 @@ class Rules:
     validation_episodes: int = 100
     published: bool = False
     excluded: tuple[str, ...] = ()
+    listed: str = ""
 
 
 def class_counts(rules: Rules, train_classes: int) -> tuple[tuple[int, int, int], ...]:
@@ -125,9 +136,13 @@ def build_splits(
     class_splits = rules.classes(classes, train_classes)
     most = max(len(split.test) for split in class_splits)
     way = min(default_way, most) if way is None else way
-    least = most if rules.exemplars else 2
-    if not least <= way <= most:
-        raise ConfigError(f"way is {least} to {most}, as there are {most} test classes, got {way}")
+    if not 2 <= way <= most:
+        raise ConfigError(f"way is 2 to {most}, as there are {most} test classes, got {way}")
+    if shot < 1:
+        raise ConfigError(f"shot is 1 or more supports per class, got {shot}")
+    if rules.exemplars and (way, shot) != (most, 1):
+        rules = replace(rules, exemplars=(), repeated=False)  # there is one exemplar of every class
+    rules = replace(rules, reserve=max(rules.reserve, shot))
     exemplars = _find_clips(dataset, rules.exemplars)
     cameras: Sequence[Cameras | None] = rules.cameras or (None,)
     return tuple(
@@ -144,6 +159,9 @@ def _read_columns(rules: Rules, dataset: Dataset, setups: Setups | None, root: P
         usable = [clip for clip in usable if names[clip] not in rules.excluded]
         if rules.published:  # its generator counts the clips in the order of their names
             usable.sort(key=lambda clip: names[clip])
+    if rules.listed:
+        listed = set(_find_clips(dataset, read_released_list(rules.listed), "clips of the released list"))
+        usable = [clip for clip in usable if clip in listed]
     cameras = CAMERAS_BY[rules.cameras_by](dataset, setups, root) if rules.cameras else [None] * len(labels)
     subjects = list(dataset.subjects)
     if rules.merge_subjects is not None:
@@ -151,7 +169,13 @@ def _read_columns(rules: Rules, dataset: Dataset, setups: Setups | None, root: P
     return Columns(labels, subjects, cameras, tuple(usable))
 
 
-def _find_clips(dataset: Dataset, names: Sequence[str]) -> Clips:
+def read_released_list(name: str) -> tuple[str, ...]:
+    """Return the names of the clips in a list that the paper's authors released; it is part of the package."""
+    file = resources.files("jeanie.evaluation.protocols").joinpath("released", f"{name}.txt")
+    return tuple(file.read_text(encoding="utf-8").split())
+
+
+def _find_clips(dataset: Dataset, names: Sequence[str], what: str = "exemplars") -> Clips:
     """Return the numbers of the clips with these names."""
     if not names:
         return ()
@@ -159,7 +183,7 @@ def _find_clips(dataset: Dataset, names: Sequence[str]) -> Clips:
     missing = [name for name in names if name not in numbers]
     if missing:
         raise DataError(
-            f"data set {dataset.name!r}: {len(missing)} of {len(names)} exemplars are missing: "
+            f"data set {dataset.name!r}: {len(missing)} of {len(names)} {what} are missing: "
             f"{', '.join(missing[:5])}; is the data set complete?"
         )
     return tuple(numbers[name] for name in names)
@@ -248,7 +272,7 @@ class _SplitBuilder:
         subjects, labels = self.columns.subjects, self.columns.labels
         clips = self.columns.select(self.classes.train, train_cameras)
         people = sort_tags([subjects[clip] for clip in clips])
-        count = max(2, round(self.rules.validation * len(people))) if self.rules.validation else 0
+        count = max(2, self.shot, round(self.rules.validation * len(people))) if self.rules.validation else 0
         if len(people) <= count + self.rules.reserve:
             raise DataError(
                 f"the training cameras show {len(people)} subjects, expected more than {count} for validation and "

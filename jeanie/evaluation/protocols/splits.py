@@ -43,6 +43,7 @@ class Columns:
         count: int,
         seed: int,
         apart: Sequence[str],
+        query_classes: int | None = None,
     ) -> Episodes:
         """Return random episodes from pools of support and query clips."""
         return Episodes(
@@ -50,6 +51,7 @@ class Columns:
             way=way,
             shot=shot,
             queries=queries,
+            query_classes=query_classes,
             count=count,
             seed=seed,
             support=support,
@@ -97,6 +99,7 @@ class Split:
         way: int | None = None,
         shot: int | None = None,
         queries: int = 1,
+        query_classes: int | None = None,
         count: int,
         seed: int,
         apart: Sequence[str] | None = None,
@@ -107,6 +110,7 @@ class Split:
             dataset: The data set that the split was built from.
             way, shot: Default to those of the test; the way is at most the number of training classes.
             queries: Queries per class.
+            query_classes: Number of classes per episode that have queries (default: all).
             count: Number of episodes.
             seed: Seed of the draws.
             apart: Tags in which a query differs from the supports of its class (default: those of the test). A
@@ -134,6 +138,7 @@ class Split:
                 way=way,
                 shot=shot,
                 queries=queries,
+                query_classes=query_classes,
                 count=count,
                 seed=seed,
                 support=self.train,
@@ -145,6 +150,7 @@ class Split:
             way=way,
             shot=shot,
             queries=queries,
+            query_classes=query_classes,
             count=count,
             seed=seed,
             apart=self.apart if apart is None else apart,

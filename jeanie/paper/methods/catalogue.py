@@ -37,6 +37,10 @@ class Method(Config):
         default=(),
         description="further models whose distances are added, each as changes of the base",
     )
+    searches: tuple[str, ...] = Field(
+        default=(),
+        description="values that a table searches on validation classes, because the row says crossval.",
+    )
     needs: tuple[str, ...] = Field(default=(), description="optional extras of the package that it needs")
 
     def recipe(self, base: Recipe) -> Recipe:

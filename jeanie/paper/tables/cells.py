@@ -1,6 +1,7 @@
 """The measurements that fill a table: one per cell and seed, identified by what it computes."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,16 +9,15 @@ from pydantic import Field
 
 from jeanie._internal.digest import hash_json
 from jeanie.config import Config
-from jeanie.encoders import PRESETS
+from jeanie.encoders import GraphEncoderConfig
 from jeanie.errors import ConfigError
+from jeanie.evaluation.protocols import get_protocol
+from jeanie.fewshot.config import NoViewsConfig
 from jeanie.paper.methods import METHODS, get_method
 from jeanie.paper.tables.schema import UNTRAINED, Column, Preset, Row, Table
-from jeanie.training.recipes import RECIPES, Recipe
+from jeanie.training.recipes import RECIPES, Recipe, fit_recipe
 
-__all__ = ["Cell", "PlacedCell", "build_recipe", "list_cells"]
-
-# sizes that the paper prints per data set; the other values of a preset belong to a recipe or a method
-_SIZES = ("width", "features", "hidden", "heads", "head_size", "depth")
+__all__ = ["Cell", "PlacedCell", "build_recipe", "list_cells", "select_method"]
 
 
 class Cell(Config):
@@ -35,7 +35,14 @@ class Cell(Config):
     train_classes: int | None = None
     names: tuple[str, ...] = Field(default=(), description="names of splits; empty: all")
     splits: int | None = Field(default=None, description="number of these splits, evenly spaced; none: all")
-    limit: int | None = Field(default=None, description="test episodes per split; none: all")
+    limit: int | None = Field(
+        default=None, description="test episodes per split, or queries per class of exemplars; none: all"
+    )
+    validation_limit: int | None = Field(default=None, description="validation episodes per split; none: all")
+    searches: tuple[str, ...] = Field(
+        default=(), description="values that are searched on validation classes first"
+    )
+    tune_trials: int | None = Field(default=None, description="trials of that search")
     data: str = Field(default="", description="folder of the data; empty: the name of the data set")
 
     @property
@@ -70,7 +77,13 @@ class PlacedCell:
 
 
 def list_cells(
-    table: Table, preset: Preset, *, seeds: Sequence[int] | None = None, base: Recipe | None = None
+    table: Table,
+    preset: Preset,
+    *,
+    seeds: Sequence[int] | None = None,
+    base: Recipe | None = None,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> tuple[PlacedCell, ...]:
     """List the measurements of a table.
 
@@ -79,63 +92,104 @@ def list_cells(
         preset: How much of the table to run.
         seeds: Training seeds (default: those of the preset).
         base: Recipe that the methods change (default: that of the table).
+        rows, columns: Names or numbers of the rows and columns to list (default: those of the preset).
     """
     start = RECIPES[table.base] if base is None else base
     seeds = preset.seeds if seeds is None else tuple(seeds)
     if not seeds:
         raise ConfigError("a table needs at least one seed, such as 0")
+    chosen_rows = {number for text in rows for number in table.find_rows(text)}
+    chosen_columns = {number for text in columns for number in table.find_columns(text)}
     return tuple(
         PlacedCell(r, c, cell)
         for r, row in enumerate(table.rows)
-        if not preset.rows or row.method in preset.rows
-        for c, column in enumerate(table.columns)
-        if table.is_measurable(row, c) and _is_selected(column, preset)
-        for cell in _cells_of_seeds(table, row, column, preset, seeds, start)
+        if (r in chosen_rows if rows else not preset.rows or row.method in preset.rows)
+        for c in (sorted(chosen_columns) if columns else _select_columns(table, preset))
+        if table.is_measurable(row, c)
+        for cell in _cells_of_seeds(table, row, table.columns[c], preset, seeds, start)
     )
 
 
-def _is_selected(column: Column, preset: Preset) -> bool:
-    return not preset.columns or bool({column.name, column.group} & set(preset.columns))
+def _select_columns(table: Table, preset: Preset) -> list[int]:
+    """Return the numbers of the columns of a preset."""
+    groups: dict[str, list[int]] = {}
+    for number, column in enumerate(table.columns):
+        if not column.mean and (not preset.columns or {column.name, column.group} & set(preset.columns)):
+            groups.setdefault(column.group, []).append(number)
+    if preset.columns_per_group is not None:
+        groups = {
+            name: [members[k * len(members) // count] for k in range(count)]
+            for name, members in groups.items()
+            if (count := min(len(members), preset.columns_per_group))
+        }
+    return sorted(number for members in groups.values() for number in members)
 
 
 def _cells_of_seeds(
     table: Table, row: Row, column: Column, preset: Preset, seeds: Sequence[int], base: Recipe
 ) -> list[Cell]:
     """Return the measurements of one table cell: one per seed, or a single one if nothing is trained."""
+    row = row if row.method is None else row.with_values(method=select_method(row.method, preset))
     settings: dict[str, Any] = {
         "method": row.method,
         "protocol": column.protocol,
-        "way": column.way,
+        "way": _select_way(column, preset),
         "trained_way": column.trained_way,
         "train_classes": column.train_classes,
         "names": tuple(", ".join(filter(None, (row.split, name))) for name in column.splits),
         "splits": preset.splits,
         "limit": preset.limit,
+        "validation_limit": preset.validation_limit,
         "data": row.data or column.data,
     }
     if row.method in UNTRAINED:
         return [Cell(**settings)]
     recipe = build_recipe(table, row, column, base).with_values(preset.changes)
+    if preset.coarse:
+        recipe = _coarsen(recipe)
+    method = METHODS.get(str(row.method))
+    if method is not None and method.searches:
+        settings |= {"searches": method.searches, "tune_trials": preset.tune_trials}
     return [Cell(**settings, recipe=recipe.with_values({"seed": seed})) for seed in seeds]
+
+
+def select_method(method: str, preset: Preset) -> str:
+    """Return the method that a preset runs for a method of a table: the same, or its variant with a small network."""
+    small = f"{method}-small"
+    return small if preset.small_rivals and small in METHODS else method
+
+
+def _select_way(column: Column, preset: Preset) -> int | None:
+    """Return the classes per episode of a column, at most those of the preset."""
+    protocol = get_protocol(str(column.protocol))
+    if preset.way is None or protocol.rules.exemplars:
+        return column.way
+    return min(preset.way, column.way or protocol.way)
+
+
+def _coarsen(recipe: Recipe) -> Recipe:
+    """Return a recipe whose views have the same ranges in the largest common step, and two transformer layers."""
+    encoder, views = recipe.model.encoder, recipe.model.views
+    if isinstance(encoder, GraphEncoderConfig) and encoder.transformer:
+        recipe = recipe.with_values({"encoder.depth": min(2, encoder.depth)})
+    if isinstance(views, NoViewsConfig):
+        return recipe
+    step = math.gcd(round(views.azimuth), round(views.altitude))
+    exact = step and (views.azimuth % step, views.altitude % step) == (0, 0)
+    return recipe.with_values({"views.step": step}) if exact else recipe
 
 
 def build_recipe(table: Table, row: Row, column: Column, base: Recipe) -> Recipe:
     """Build the recipe of a cell.
 
-    The base recipe is changed by the table, the data set, the method, the row and the column, in this order. A row
+    The base recipe is changed by the data set, the table, the method, the row and the column, in this order. A row
     that names a recipe uses that recipe and changes it only by row and column.
     """
     name = str(row.method)
     if name in RECIPES and name not in METHODS:
         return RECIPES[name].with_values({**row.changes, **column.changes})
-    start = base.with_values({**table.changes, **_sizes(column)})
+    start = base
+    if column.protocol is not None:
+        start = fit_recipe(base, get_protocol(column.protocol).dataset)
+    start = start.with_values(table.changes)
     return get_method(name).recipe(start).with_values({**row.changes, **column.changes})
-
-
-def _sizes(column: Column) -> Mapping[str, Any]:
-    """Return the encoder sizes and the number of episodes that the paper uses for a column's data set."""
-    sizes = PRESETS[column.sizes]
-    changes: dict[str, Any] = {}
-    if column.sizes != "small":
-        changes = {f"encoder.{name}": getattr(sizes, name) for name in _SIZES}
-    return changes if column.episodes is None else {**changes, "episodes": column.episodes}

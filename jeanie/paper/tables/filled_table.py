@@ -26,7 +26,8 @@ class Entry:
         ours, half: Our mean over splits and seeds, and half the width of its 95 % interval.
         reason: Why the cell failed or is incomplete.
         report: Our report, pooled over the seeds.
-        seconds: Time of training and testing.
+        seconds: Time of search, training and testing.
+        searched: Values that the search on validation classes chose, one entry per seed; empty if it searched none.
     """
 
     status: Status
@@ -37,6 +38,7 @@ class Entry:
     reason: str = ""
     report: Report | None = None
     seconds: float = 0.0
+    searched: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def difference(self) -> float | None:
@@ -54,6 +56,7 @@ class Entry:
             "difference": _round(self.difference),
             "reason": self.reason,
             "seconds": round(self.seconds, 1),
+            "searched": [dict(values) for values in self.searched],
         }
         if self.report is not None:
             values |= {
@@ -175,7 +178,8 @@ def _build_entry(
     report = done[0].report if len(done) == 1 else pool_seeds([result.report for result in done])
     reason = f"{len(done)} of {len(cells)} seeds" if len(done) < len(cells) else ""
     seconds = sum(result.seconds for result in done)
-    return Entry("measured", printed, half, report.accuracy, report.ci95, reason, report, seconds)
+    searched = tuple(result.searched for result in done if result.searched)
+    return Entry("measured", printed, half, report.accuracy, report.ci95, reason, report, seconds, searched)
 
 
 def _fill_means(table: Table, entries: list[Entry]) -> tuple[Entry, ...]:

@@ -2,10 +2,12 @@
 
 import shutil
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError, JeanieError
@@ -13,12 +15,23 @@ from jeanie.evaluation.evaluate import Models, evaluate
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.evaluation.report.report import Report
+from jeanie.fewshot.config import NoViewsConfig
 from jeanie.fewshot.model import FewShotModel
 from jeanie.paper.tables.cells import Cell
 from jeanie.paper.tables.results import Failure, write_failure, write_result
+from jeanie.paper.tuning import SPACE, Tuning, find_outcome, tune
+from jeanie.training.recipes import Recipe
 from jeanie.training.train import train
 
-__all__ = ["measure_and_store", "measure_cell", "run_folder"]
+__all__ = ["Measurement", "measure_and_store", "measure_cell", "run_folder"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A report, and the values that a search on validation classes chose before training."""
+
+    report: Report
+    searched: Mapping[str, Any]
 
 
 def run_folder(out: Path, cell: Cell) -> Path:
@@ -30,17 +43,17 @@ def measure_and_store(cell: Cell, out: Path, data: Path | None, session: str) ->
     """Make a measurement and store it, or store why it failed; only an interruption is raised."""
     start = perf_counter()
     try:
-        report = measure_cell(cell, out, data)
+        measured = measure_cell(cell, out, data)
     except (JeanieError, OSError) as error:
         write_failure(out, cell, Failure(str(error), session))
     except Exception:  # one cell must not stop the others; the table shows what happened
         write_failure(out, cell, Failure(traceback.format_exc(limit=-3).strip(), session))
     else:
-        write_result(out, cell, report, perf_counter() - start)
+        write_result(out, cell, measured.report, perf_counter() - start, measured.searched)
 
 
-def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Report:
-    """Make a measurement; a training that was stopped continues.
+def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement:
+    """Make a measurement; a search or a training that was stopped continues.
 
     Args:
         cell: The measurement.
@@ -54,29 +67,63 @@ def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Report:
 
     def select(way: int | None) -> list[Split]:
         splits = protocol.splits(dataset, way=way, train_classes=cell.train_classes, root=root)
-        return _select_splits(splits, cell)
+        return [_limit_validation(split, cell.validation_limit) for split in _select_splits(splits, cell)]
 
     tested = select(cell.way)
     models: Models = _load_untrained(cell)
     seeds: tuple[int, ...] = ()
+    searched: Mapping[str, Any] = {}
     if cell.recipe is not None:
         trained = select(cell.way if cell.trained_way is None else cell.trained_way)
         folder = run_folder(out, cell) / "run"
         if folder.exists() and not (folder / "run.json").exists():
             shutil.rmtree(folder)  # the process was killed before the run had started
+        recipe, searched = _search(cell, run_folder(out, cell), protocol, dataset, trained)
         models = train(
-            cell.recipe.model,
+            recipe.model,
             protocol,
-            config=cell.recipe.train,
+            config=recipe.train,
             out=folder,
             dataset=dataset,
             split=trained,
             resume=folder.exists(),
         )
         seeds = (cell.recipe.train.seed,)
-    return evaluate(
+    report = evaluate(
         models, protocol, dataset=dataset, splits=tested, method=cell.method, seeds=seeds, limit=cell.limit
     )
+    return Measurement(report, searched)
+
+
+def _search(
+    cell: Cell, folder: Path, protocol: Protocol, dataset: Dataset, splits: Sequence[Split]
+) -> tuple[Recipe, Mapping[str, Any]]:
+    """Return the recipe of a measurement, with the values that the search chose if it searches any.
+
+    The study is kept in the folder of the training. It sees the training and validation clips of the splits only.
+    """
+    if cell.recipe is None:
+        raise ConfigError(f"{cell.title}: an untrained model has nothing to search")
+    if not cell.searches:
+        return cell.recipe, {}
+    views = cell.recipe.model.views
+    step = 15.0 if isinstance(views, NoViewsConfig) else views.step
+    tuning = Tuning(
+        protocol=protocol.name,
+        recipe=cell.recipe,
+        space={name: SPACE[name].with_values(step=step) for name in cell.searches},
+        splits=len(splits),
+        train_classes=cell.train_classes,
+        trials=cell.tune_trials or 1,
+        storage=str(folder / "search" / "study.db"),
+        name="angles",
+    )
+    found = find_outcome(tune(tuning, protocol=protocol, dataset=dataset, splits=splits), tuning)
+    return found.recipe, found.changes
+
+
+def _limit_validation(split: Split, limit: int | None) -> Split:
+    return split if limit is None else replace(split, validation=split.validation[:limit])
 
 
 def _load_untrained(cell: Cell) -> FewShotModel:

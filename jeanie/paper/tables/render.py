@@ -9,6 +9,7 @@ from jeanie._internal.files import write_atomically
 from jeanie.evaluation.report.markdown import escape_markdown, format_table
 from jeanie.evaluation.report.page import build_page, build_section, build_table
 from jeanie.evaluation.report.report import UNITS
+from jeanie.paper.methods import METHODS
 from jeanie.paper.tables.filled_table import Entry, FilledTable
 from jeanie.paper.tables.schema import Column, Preset
 
@@ -35,7 +36,7 @@ def render_markdown(filled: FilledTable) -> str:
     lines = [f"# {escape_markdown(table.title)}", "", *(f"{line}\n" for line in _lead(filled))]
     heads = ["method", *map(_heading, table.columns)]
     lines += format_table(
-        heads, [[table.rows[r].name, *map(_format_entry, filled.entries[r])] for r in filled.rows]
+        heads, [[_row_name(filled, r), *map(_format_entry, filled.entries[r])] for r in filled.rows]
     )
     if filled.pairs:
         reference = escape_markdown(_reference_name(filled))
@@ -51,7 +52,7 @@ def render_html(filled: FilledTable) -> str:
     """Return the same as an HTML page; text from files is escaped."""
     table = filled.table
     heads = ["method", *map(_heading, table.columns)]
-    rows = [[escape(table.rows[r].name), *map(_entry_html, filled.entries[r])] for r in filled.rows]
+    rows = [[escape(_row_name(filled, r)), *map(_entry_html, filled.entries[r])] for r in filled.rows]
     sections = [build_section("Our values and the printed values", table.note, build_table(heads, rows))]
     if filled.pairs:
         differences = [[escape(name), *map(escape, texts)] for name, texts in _differences(filled)]
@@ -64,6 +65,14 @@ def render_html(filled: FilledTable) -> str:
         sections.append(build_section("Not measured", "", f"<ul>{failures}</ul>"))
     lead = " ".join(line for line in _lead(filled) if line != table.note)
     return build_page(table.title, eyebrow="Table", lead=lead, sections=sections, notes=_notes(filled))
+
+
+def _row_name(filled: FilledTable, row: int) -> str:
+    """Return the name of a row, and the network that ran if there is a choice."""
+    one = filled.table.rows[row]
+    if f"{one.method}-small" not in METHODS:
+        return one.name
+    return f"{one.name} [{'small' if filled.preset.small_rivals else 'published'} network]"
 
 
 def _heading(column: Column) -> str:

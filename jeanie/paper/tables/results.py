@@ -47,11 +47,12 @@ _REPORT_FIELDS = (
 
 @dataclass(frozen=True)
 class Result:
-    """A report, the seconds of training and testing, and the machine."""
+    """A report, the seconds of search, training and testing, the machine, and the searched values."""
 
     report: Report
     seconds: float
     machine: Mapping[str, Any]
+    searched: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def write_result(out: Path, cell: Cell, report: Report, seconds: float) -> None:
+def write_result(
+    out: Path, cell: Cell, report: Report, seconds: float, searched: Mapping[str, Any] | None = None
+) -> None:
     """Store a measurement and remove a stored failure."""
     folder = folder_of(out, cell)
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,6 +101,7 @@ def write_result(out: Path, cell: Cell, report: Report, seconds: float) -> None:
         "ci95": report.ci95,
         "seconds": round(seconds, 3),
         "machine": describe_machine(),
+        "searched": dict(searched or {}),
     }
     write_atomically(folder / _PREDICTIONS, save(tensors))
     write_atomically(folder / _RESULT, (json.dumps(description, indent=1) + "\n").encode())
@@ -136,7 +140,8 @@ def read_result(out: Path, cell: Cell) -> Result | None:
             for name, value in description["report"].items()
         }
         report = Report(predictions=groups.pop(""), variants=groups, **values)
-        return Result(report, float(description["seconds"]), description["machine"])
+        searched = description.get("searched", {})
+        return Result(report, float(description["seconds"]), description["machine"], searched)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DataError(
             f"{folder}: not a measurement of this version: {error}; remove the folder to measure again"

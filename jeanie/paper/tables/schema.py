@@ -5,7 +5,7 @@ the points of its curves. Rows and columns also define the experiment: a method,
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from jeanie.config import Config
-from jeanie.encoders import PRESETS
 from jeanie.errors import ConfigError
 from jeanie.evaluation.protocols import PROTOCOLS
 from jeanie.paper.methods import METHODS
@@ -50,10 +49,6 @@ class Column(Config):
         default=(), description="names of splits, or their last parts if rows give the first part; empty: all"
     )
     data: str = Field(default="", description="folder of the data; empty: the name of the data set")
-    sizes: str = Field(default="small", description="encoder sizes that the paper uses for this data set")
-    episodes: int | None = Field(
-        default=None, ge=1, description="training episodes; none: those of the base recipe"
-    )
     changes: dict[str, Any] = Field(default={}, description="recipe values that this column changes")
     mean: bool = Field(default=False, description="whether it is the mean of the columns before it")
 
@@ -63,10 +58,6 @@ class Column(Config):
             raise ConfigError(f"column {self.name!r} needs a protocol or mean = true, and not both")
         if self.protocol is not None and self.protocol not in PROTOCOLS:
             raise ConfigError(f"column {self.name!r}: no protocol {self.protocol!r}")
-        if self.sizes not in PRESETS:
-            raise ConfigError(
-                f"column {self.name!r}: no sizes {self.sizes!r}; known are {', '.join(PRESETS)}"
-            )
         return self
 
 
@@ -105,14 +96,57 @@ class Preset(Config):
     columns: tuple[str, ...] = Field(
         default=(), description="names or groups of the columns to run; empty: all"
     )
+    columns_per_group: int | None = Field(
+        default=None, ge=1, description="columns per heading, evenly spaced; none: all"
+    )
     splits: int | None = Field(default=None, ge=1, description="splits per column, evenly spaced; none: all")
-    limit: int | None = Field(default=None, ge=1, description="test episodes per split; none: all")
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        description="test episodes per split, or queries per class of fixed exemplars; none: all",
+    )
+    validation_limit: int | None = Field(
+        default=None, ge=1, description="validation episodes per split; none: all"
+    )
+    tune_trials: int = Field(
+        default=20, ge=1, description="trials of the search for angle ranges, in rows with crossval."
+    )
+    way: int | None = Field(
+        default=None,
+        ge=2,
+        description="largest number of classes per episode, except with fixed exemplars; none: any",
+    )
+    small_rivals: bool = Field(
+        default=False,
+        description="whether compared systems have small networks (methods NAME-small) instead of the published ones",
+    )
+    coarse: bool = Field(
+        default=False,
+        description="whether views keep their ranges in the largest steps, and transformers two layers",
+    )
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1, description="training seeds")
     changes: dict[str, Any] = Field(default={}, description="recipe values to change, such as episodes")
 
 
 # Enough to check that a table can be filled; too little to compare with the printed values.
-_QUICK = Preset(splits=1, limit=20, changes={"episodes": 200, "validate_every": 100, "checkpoint_every": 100})
+_QUICK = Preset(
+    columns_per_group=1,
+    splits=1,
+    limit=2,
+    validation_limit=2,
+    tune_trials=2,
+    way=5,
+    small_rivals=True,
+    coarse=True,
+    changes={
+        "episodes": 8,
+        "batch": 4,
+        "way": 5,
+        "validate_every": 8,
+        "checkpoint_every": 8,
+        "inputs.prepare.frames": 32,
+    },
+)
 
 
 class Table(Config):
@@ -153,6 +187,33 @@ class Table(Config):
         left_out = bool(row.printed) and row.printed[column] is None
         return row.method is not None and not self.columns[column].mean and not left_out
 
+    def heading(self, column: int) -> str:
+        """Return the heading of a column with that of its group, as "group: name"."""
+        one = self.columns[column]
+        return f"{one.group}: {one.name}" if one.group else one.name
+
+    def find_rows(self, text: str) -> list[int]:
+        """Return the rows that a text names: by number from 1, by printed name, or by method.
+
+        Raises:
+            ConfigError: There is no such row.
+        """
+        names = [{row.name, row.method or "cited"} for row in self.rows]
+        return _find(text, names, "row", [row.name for row in self.rows], self.name)
+
+    def find_columns(self, text: str) -> list[int]:
+        """Return the columns that a text names: by number from 1, by name, by group, or as "group: name".
+
+        Raises:
+            ConfigError: There is no such column.
+        """
+        headings = [self.heading(number) for number in range(len(self.columns))]
+        names = [
+            {column.name, column.group, heading}
+            for column, heading in zip(self.columns, headings, strict=True)
+        ]
+        return _find(text, names, "column", headings, self.name)
+
     def describe(self) -> dict[str, Any]:
         """Return the table as plain values: every row with its printed values and its method or "cited"."""
         return {
@@ -174,6 +235,16 @@ class Table(Config):
                 for row in self.rows
             ],
         }
+
+
+def _find(text: str, names: Sequence[set[str]], kind: str, shown: Sequence[str], table: str) -> list[int]:
+    found = [number for number, known in enumerate(names) if text in known]
+    if not found and text.isdecimal() and 1 <= int(text) <= len(names):
+        found = [int(text) - 1]
+    if not found:
+        listing = ", ".join(f"{number} {name!r}" for number, name in enumerate(shown, 1))
+        raise ConfigError(f"{table} has no {kind} {text!r}; give the number or the name of one of: {listing}")
+    return found
 
 
 @cache

@@ -9,10 +9,11 @@ from typing import Any
 
 from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError
+from jeanie.evaluation.protocols import get_protocol
 from jeanie.evaluation.report.page import build_page, build_section, build_table
 from jeanie.paper.tuning.space import apply_changes
 from jeanie.paper.tuning.study import Tuning, silence_optuna
-from jeanie.training.recipes import RECIPES, Recipe
+from jeanie.training.recipes import Recipe, get_recipe
 
 __all__ = ["Outcome", "find_outcome", "format_toml"]
 
@@ -51,12 +52,13 @@ class Outcome:
     def write(self, out: Path, recipe: str) -> dict[str, Path]:
         """Write best.toml (differences from the named recipe), best.json (the whole recipe) and tuning.html."""
         out.mkdir(parents=True, exist_ok=True)
+        base = get_recipe(recipe, get_protocol(self.tuning.protocol).dataset)
         head = (
             f"# Validation {self.accuracy:.2f} % on {self.tuning.protocol}, trial {self.number} of study "
             f"{self.tuning.study}.\n# jeanie train {self.tuning.protocol} --recipe {recipe} --config best.toml\n"
         )
         texts = {
-            "toml": ("best.toml", head + format_toml(self.recipe, RECIPES[recipe])),
+            "toml": ("best.toml", head + format_toml(self.recipe, base)),
             "json": ("best.json", self.recipe.model_dump_json(indent=1) + "\n"),
             "html": ("tuning.html", _render_page(self)),
         }
@@ -118,7 +120,7 @@ def format_toml(recipe: Recipe, base: Recipe) -> str:
 
     TOML has no null: an option without a value becomes a comment for ``--set``.
 
-    >>> default = RECIPES["default"]
+    >>> default = get_recipe("default")
     >>> print(format_toml(default.with_values({"align.gamma": 0.5, "loss.kind": "similarity"}), default))
     model.align.gamma = 0.5
     train.loss.kind = "similarity"

@@ -71,7 +71,7 @@ class Dimension(Config):
 SPACE: Mapping[str, Dimension] = MappingProxyType(
     {
         "views.azimuth": Dimension(low=0, high=90, step=15),
-        "views.altitude": Dimension(low=0, high=60, step=15),
+        "views.altitude": Dimension(low=0, high=90, step=15),
         "views.step": Dimension(choices=(10.0, 15.0, 30.0)),
         "align.gamma": Dimension(low=1e-4, high=1, log=True),
         "align.sigma": Dimension(low=0.5, high=16, log=True),

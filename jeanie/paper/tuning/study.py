@@ -31,6 +31,7 @@ __all__ = [
     "is_within_limit",
     "needs_trial",
     "open_study",
+    "seed_sampler",
     "silence_optuna",
 ]
 
@@ -93,12 +94,8 @@ def silence_optuna() -> Iterator[Any]:
         library.logging.set_verbosity(level)
 
 
-def open_study(tuning: Tuning, worker: int = 0) -> Any:
+def open_study(tuning: Tuning) -> Any:
     """Open the study, or create it; the first trial of a new study is the recipe without changes.
-
-    Args:
-        tuning: The settings.
-        worker: Number of this worker; workers draw different trials.
 
     Raises:
         ConfigError: A study of this name has other settings.
@@ -113,10 +110,17 @@ def open_study(tuning: Tuning, worker: int = 0) -> Any:
                 f"study {tuning.study!r} of {_hide_password(tuning.storage)} has other settings; give another "
                 "--name, or the same protocol, recipe, space and splits"
             )
-        # a worker that joins or continues must not repeat earlier draws
-        seed = derive_seed(tuning.seed, worker, len(study.get_trials(deepcopy=False))) % 2**32
-        study.sampler = library.samplers.TPESampler(seed=seed, constant_liar=True)
         return study
+
+
+def seed_sampler(library: Any, study: Any, tuning: Tuning, worker: int) -> None:
+    """Seed the draws of the next trial by the search, the worker and the trials so far.
+
+    A worker that joins or continues repeats no earlier draw, and the trials of a single worker do not depend on
+    whether it was stopped between them.
+    """
+    seed = derive_seed(tuning.seed, worker, len(study.get_trials(deepcopy=False))) % 2**32
+    study.sampler = library.samplers.TPESampler(seed=seed, constant_liar=True)
 
 
 def _open_storage(library: Any, place: str, grace: int) -> Any:

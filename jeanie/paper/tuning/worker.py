@@ -20,6 +20,7 @@ from jeanie.paper.tuning.study import (
     is_within_limit,
     needs_trial,
     open_study,
+    seed_sampler,
     silence_optuna,
 )
 from jeanie.training.train import TrainingProgress, train
@@ -41,6 +42,7 @@ def tune(
     *,
     protocol: Protocol | None = None,
     dataset: Dataset | None = None,
+    splits: Sequence[Split] | None = None,
     root: str | Path | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -51,7 +53,7 @@ def tune(
 
     Args:
         tuning: The settings.
-        protocol, dataset: Replace those that the settings name; for a single job only.
+        protocol, dataset, splits: Replace those that the settings name; for a single job only.
         root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``).
         jobs: Number of worker processes; 1 works in this process.
         progress: Called with (finished trials, all trials).
@@ -66,9 +68,10 @@ def tune(
     if jobs == 1:
         chosen = get_protocol(tuning.protocol) if protocol is None else protocol
         with use_one_thread():
-            run_trials(study, tuning, chosen, chosen.open(root) if dataset is None else dataset, progress)
+            data = chosen.open(root) if dataset is None else dataset
+            run_trials(study, tuning, chosen, data, progress, splits)
         return study
-    if protocol is not None or dataset is not None:
+    if protocol is not None or dataset is not None or splits is not None:
         raise ConfigError("several jobs open the protocol and its data themselves; give root, or one job")
     place = None if root is None else str(Path(root).resolve())
 
@@ -89,14 +92,20 @@ def tune(
 def _run_worker(tuning: Tuning, root: str | None, worker: int) -> None:
     """Run trials in a worker process."""
     protocol = get_protocol(tuning.protocol)
-    run_trials(open_study(tuning, worker), tuning, protocol, protocol.open(root), None)
+    run_trials(open_study(tuning), tuning, protocol, protocol.open(root), None, worker=worker)
 
 
 def run_trials(
-    study: Any, tuning: Tuning, protocol: Protocol, dataset: Dataset, progress: Progress | None
+    study: Any,
+    tuning: Tuning,
+    protocol: Protocol,
+    dataset: Dataset,
+    progress: Progress | None,
+    splits: Sequence[Split] | None = None,
+    worker: int = 0,
 ) -> None:
     """Run trials until the study has enough of them."""
-    splits = select_splits(tuning, protocol, dataset)
+    splits = select_splits(tuning, protocol, dataset) if splits is None else _hide_tests(protocol, splits)
     with silence_optuna() as library:
 
         def objective(trial: Any) -> float:
@@ -106,6 +115,7 @@ def run_trials(
 
         _report_progress(study, tuning, progress)
         while _wait_for_need(library, study, tuning):
+            seed_sampler(library, study, tuning, worker)
             study.optimize(objective, n_trials=1, catch=(Exception,))
             _report_progress(study, tuning, progress)
 
@@ -140,14 +150,18 @@ def select_splits(tuning: Tuning, protocol: Protocol, dataset: Dataset) -> list[
     """
     splits = protocol.splits(dataset, train_classes=tuning.train_classes, validation=tuning.validation)
     count = min(tuning.splits, len(splits))
-    selected = [splits[number * len(splits) // count] for number in range(count)]
-    unrated = [split.name for split in selected if not len(split.validation)]
+    return _hide_tests(protocol, [splits[number * len(splits) // count] for number in range(count)])
+
+
+def _hide_tests(protocol: Protocol, splits: Sequence[Split]) -> list[Split]:
+    """Return splits without their test episodes; raise ConfigError if one has no validation episodes."""
+    unrated = [split.name for split in splits if not len(split.validation)]
     if unrated:
         raise ConfigError(
             f"{protocol.name}: split {unrated[0]!r} has no validation episodes; give --train-classes that the "
             "protocol offers, or --validation 0.3"
         )
-    return [replace(split, test=(), test_variants={}) for split in selected]
+    return [replace(split, test=(), test_variants={}) for split in splits]
 
 
 @dataclass(frozen=True)

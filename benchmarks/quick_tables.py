@@ -1,0 +1,181 @@
+"""Run ``jeanie tables NAME --quick`` for every table on synthetic stand-ins in the formats of its data sets.
+
+    python benchmarks/quick_tables.py FOLDER [TABLE ...]
+
+Writes stand-ins of MSRAction3D, 3D Action Pairs, UWA3D, UWA3D Multiview, NTU-60, NTU-120, Kinetics, NW-UCLA and SBU to
+FOLDER/data, results into FOLDER/out, and prints one line per table: minutes, cells, and peak memory of a process.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jeanie.datasets.archive.writer import write_archive
+from jeanie.paper.tables import load_tables
+from jeanie.skeleton.layout import LAYOUTS
+from jeanie.skeleton.motion import Motion
+
+FRAMES = 24
+NW_UCLA = (1, 2, 3, 4, 5, 6, 8, 9, 11, 12)
+
+
+def body(joints: int, label: int, take: int) -> NDArray[np.float64]:
+    """A body of ``joints`` joints 3 m in front of the camera that swings with a frequency of its class."""
+    draw = np.random.default_rng([label, take])
+    rest = np.random.default_rng(joints).normal(size=(joints, 3)) * (0.25, 0.5, 0.15)
+    time_ = np.linspace(0, 1, FRAMES)[:, None, None]
+    phase = np.cos(label * np.arange(joints))[:, None]
+    swing = 0.15 * np.sin(2 * np.pi * (1 + label % 5) * time_ + label) * phase
+    values: NDArray[np.float64] = rest + swing + 0.02 * draw.normal(size=(FRAMES, joints, 3)) + (0, 0, 3.0)
+    return values
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def rows(values: NDArray[np.float64]) -> str:
+    return "".join(" ".join(f"{x:.4f}" for x in row) + "\n" for row in values)
+
+
+def with_confidence(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([values, np.ones((*values.shape[:-1], 1))], -1)
+
+
+def write_msr(root: Path) -> None:
+    for a, s, e in product(range(1, 21), range(1, 7), (1, 2)):
+        name = f"a{a:02}_s{s:02}_e{e:02}_skeleton3D.txt"
+        write(root / name, rows(with_confidence(body(20, a, 10 * s + e)).reshape(-1, 4)))
+
+
+def write_pairs(root: Path) -> None:
+    for a, s, e in product(range(1, 13), range(1, 7), (1, 2)):
+        frames = with_confidence(body(20, a, 10 * s + e)).repeat(2, axis=1)
+        text = f"{FRAMES} 20\n" + "".join("40\n" + rows(frame) for frame in frames)
+        write(root / f"a{a:02}_s{s:02}_e{e:02}_skeleton.txt", text)
+
+
+def write_uwa(root: Path, views: Iterable[int] = ()) -> None:
+    cameras = [f"_v{view:02}" for view in views] or [""]
+    for a, s, e, v in product(range(1, 31), range(1, 8), (1,), cameras):
+        values = body(15, a, 10 * s + len(v) * int(v[-1:] or 0))
+        write(root / f"a{a:02}_s{s:02}_e{e:02}{v}.txt", rows(1000 * values.reshape(FRAMES, 45)))
+
+
+def write_ntu60(root: Path) -> None:
+    for a, c, p in product(range(1, 61), (1, 2, 3), (1, 2, 8)):
+        lines = [f"{FRAMES}\n"]
+        for frame in body(25, a, 10 * p + c):
+            joints = "".join(f"{x:.4f} {y:.4f} {z:.4f} 250 200 900 500 0 0 0 1 2\n" for x, y, z in frame)
+            lines.append("1\n72057594037931101 0 1 1 1 1 0 0.02 -0.1 2\n25\n" + joints)
+        write(root / f"S001C{c:03}P{p:03}R001A{a:03}.skeleton", "".join(lines))
+
+
+def write_ntu120(root: Path) -> None:
+    """Many clips, so they go into an archive, as ``jeanie prepare`` writes it; heights of setups beside them."""
+
+    def motions() -> Iterable[Motion]:
+        for a in range(1, 121):
+            setups = (1, 2, 3) if a <= 60 else (18, 19, 20)
+            chosen = {(s, 3) for s in setups} | {(setups[0], c) for c in (1, 2, 3)}
+            for (s, c), p in product(sorted(chosen), (1, 2, 3, 4, 5, 6, 8)):
+                yield Motion(
+                    body(25, a, 100 * s + 10 * p + c).astype(np.float32), LAYOUTS["ntu25"], label=a, subject=p,
+                    view=c, name=f"S{s:03}C{c:03}P{p:03}R001A{a:03}",
+                )  # fmt: skip
+
+    write_archive(motions(), root, name="ntu120")
+    heights = "".join(f"{s},{0.5 + s % 17 * 0.7:.2f},3.5\n" for s in (1, 2, 3, 18, 19, 20))
+    write(root / "setups.csv", "setup,height,distance\n" + heights)
+
+
+def write_kinetics(root: Path) -> None:
+    lifted = []
+    for label, take in product(range(400), range(3)):
+        values = body(18, label, take)
+        lifted.append(
+            Motion(
+                values.astype(np.float32),
+                LAYOUTS["openpose18"],
+                label=f"class {label:03}",
+                name=f"{label}-{take}",
+            )
+        )
+        flat = 0.5 + values[..., :2] / 4
+        frames = [
+            {
+                "frame_index": t + 1,
+                "skeleton": [{"pose": pose.round(4).ravel().tolist(), "score": [0.9] * 18}],
+            }
+            for t, pose in enumerate(flat)
+        ]
+        content = {"data": frames, "label": f"class {label:03}", "label_index": label}
+        write(root / "kinetics_train" / f"clip{label:03}{take}.json", json.dumps(content))
+    write_archive(lifted, root.with_name("kinetics-3d"), name="kinetics")
+
+
+def write_nw_ucla(root: Path) -> None:
+    for a, s, e, v in product(NW_UCLA, range(1, 6), (1, 2), (1, 2, 3)):
+        name = f"a{a:02}_s{s:02}_e{e:02}_v{v:02}"
+        values = body(20, a, 100 * s + 10 * e + v).round(4).tolist()
+        write(root / f"{name}.json", json.dumps({"file_name": name, "skeletons": values, "label": a}))
+
+
+def write_sbu(root: Path) -> None:
+    for number, pair in enumerate(("s01s02", "s03s04", "s05s06", "s07s02")):
+        for a in range(1, 9):
+            both = np.concatenate([body(15, a, number), body(15, a, 9 + number)], 1) / 10 + 0.3
+            text = "".join(f"{t + 1}," + ",".join(f"{x:.5f}" for x in row) + "\n"
+                           for t, row in enumerate(both.reshape(FRAMES, 90)))  # fmt: skip
+            write(root / pair / f"{a:02}" / "001" / "skeleton_pos.txt", text)
+
+
+def write_data(root: Path) -> None:
+    writers = {
+        "msraction3d": write_msr, "action-pairs": write_pairs, "uwa3d": write_uwa,
+        "uwa3d-multiview": lambda folder: write_uwa(folder, (1, 2, 3, 4)), "ntu60": write_ntu60,
+        "ntu120": write_ntu120, "kinetics": write_kinetics, "nw-ucla": write_nw_ucla, "sbu": write_sbu,
+    }  # fmt: skip
+    for name, writer in writers.items():
+        if not (root / name).exists():
+            writer(root / name)
+
+
+def main() -> None:
+    folder, names = Path(sys.argv[1]), sys.argv[2:] or list(load_tables())
+    write_data(folder / "data")
+    for name in names:
+        options = {"--jobs": os.environ.get("JOBS", "2"), "--data": folder / "data", "--out": folder / "out"}
+        command = [sys.executable, "-m", "jeanie", "tables", name, "--quick", "--json"]
+        command += [str(text) for pair in options.items() for text in pair]
+        start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        shown = subprocess.run(command, capture_output=True, text=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        minutes = (time.monotonic() - start) / 60
+        busy = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 60
+        if shown.returncode:
+            print(
+                f"{name}: exit code {shown.returncode}: {shown.stdout[-300:]}{shown.stderr[-300:]}",
+                flush=True,
+            )
+            continue
+        facts = json.loads(shown.stdout)
+        print(
+            f"{name}: {minutes:.1f} minutes, {busy:.1f} minutes of one core, {facts['measured']} measured, "
+            f"{facts['failed']} failed, peak {after.ru_maxrss * 1024 / 1e9:.2f} GB so far",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
