@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from jeanie.alignment import Alignment
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.fewshot.cameras import HiddenJoints, check_has_depth
 from jeanie.fewshot.classes import average_classes
 from jeanie.fewshot.comparison.build import build_comparison
 from jeanie.fewshot.comparison.persons import compare_persons, match_persons
@@ -79,7 +80,10 @@ class FewShotModel(nn.Module):
         elif prepare.layout is not None:
             layout = find_layout(prepare.layout)
         self.layout = layout
-        self.views = config.views.build()
+        if layout is not None and config.views.kind != "none":
+            check_has_depth(layout, config.views.kind)
+        self.views = config.views.build(layout)
+        self.hidden_joints = HiddenJoints()
         self.encoder = BlockEncoder(
             layout, block=inputs.block, channels=inputs.channels, config=config.encoder
         )
@@ -214,11 +218,16 @@ class FewShotModel(nn.Module):
             motions: The clips; each is prepared on its first use.
             limit: Largest size of the cache in bytes.
         """
-        own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit)
+        views = self.config.views
+        own = Store(
+            motions,
+            self.config.inputs.prepare,
+            dtype=self.dtype,
+            limit=limit,
+            views=None if views.kind == "none" else views,
+        )
         parts = [part.store(motions, limit=limit) for part in self._models()]
-        own.components = [
-            own if part.config == own.config and not part.components else part for part in parts
-        ]
+        own.components = [own if part.prepares_like(own) and not part.components else part for part in parts]
         return own
 
     def collate(self, motions: Sequence[Motion]) -> Batch:
@@ -258,7 +267,7 @@ class FewShotModel(nn.Module):
         return int(batch.joints[0].numel() * overlap * count)
 
     def _encode_chunk(self, batch: Batch, views: Any) -> Features:
-        blocks, counts = arrange(batch, self.config.inputs, views)
+        blocks, counts = arrange(batch, self.config.inputs, views, self.hidden_joints)
         encoded: Tensor = self.encoder(blocks)
         counts = self.encoder.counts(counts)
         present = batch.people
