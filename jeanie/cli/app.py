@@ -14,6 +14,7 @@ from jeanie.cli.export_onnx import export_onnx
 from jeanie.cli.find import find
 from jeanie.cli.info import info
 from jeanie.cli.label import label
+from jeanie.cli.lift import lift
 from jeanie.cli.methods import methods
 from jeanie.cli.prepare import prepare
 from jeanie.cli.pretrain import pretrain
@@ -72,3 +73,4 @@ def command_name(function: Callable[..., Any]) -> str:
 for _group, _functions in COMMANDS.items():
     for _function in _functions:
         app.command(command_name(_function), rich_help_panel=_group)(_function)
+app.add_typer(lift, name="lift", rich_help_panel="Data")

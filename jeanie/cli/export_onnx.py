@@ -32,6 +32,4 @@ def export_onnx(
         typer.echo(f"{out}: {size} bytes")
         for entry in description["models"]:
             shape = ", ".join(map(str, entry["shape"]))
-            typer.echo(
-                f"{entry['input']} [{shape}] -> {entry['output']} [clip, output, {entry['features']}]"
-            )
+            typer.echo(f"{entry['input']} [{shape}] -> {entry['output']} [clip, output, {entry['features']}]")

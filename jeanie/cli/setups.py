@@ -8,7 +8,7 @@ import typer
 
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import open_dataset
-from jeanie.evaluation.protocols.camera_heights import measure_setups, write_setups
+from jeanie.evaluation.protocols.camera_heights import TABLE, measure_setups, write_setups
 
 __all__ = ["setups"]
 
@@ -16,12 +16,19 @@ __all__ = ["setups"]
 def setups(
     name: Annotated[str, typer.Argument(help="Data set with camera setups: ntu60 or ntu120.")],
     root: Annotated[Path, typer.Argument(help="Folder or archive of the data set.")],
-    out: Annotated[Path, typer.Argument(help="CSV file to write: setup, height, distance.")],
+    out: Annotated[
+        Path | None,
+        typer.Argument(help="CSV file to write: setup, height, distance (default: setups.csv beside ROOT)."),
+    ] = None,
     clips: Annotated[int, typer.Option(min=1, help="Number of clips to measure per setup.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the camera height and distance of every setup from the recorded people."""
+    """Estimate the camera height and distance of every setup from the recorded people.
+
+    Protocols use the published values of setups 1 to 17, and this table for the others.
+    """
     with exit_on_error(as_json):
+        out = root.absolute().with_name(TABLE) if out is None else out
         with show_progress(not as_json) as bar:
             positions = measure_setups(open_dataset(name, root), clips, bar)
         write_setups(positions, out)

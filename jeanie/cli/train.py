@@ -23,6 +23,7 @@ from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 from jeanie.training.run import Run
 from jeanie.training.train import ProgressCallback, TrainingProgress
 from jeanie.training.train import train as train_model
+from jeanie.views.camera import NEAREST
 
 __all__ = ["train"]
 
@@ -56,7 +57,10 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help=_describe_option("seed"))] = None,
     way: Way = None,
     shot: Shot = None,
-    train_classes: Annotated[int | None, typer.Option(min=0, help="Number of training classes.")] = None,
+    train_classes: Annotated[
+        int | None,
+        typer.Option(min=0, help="Number of training classes (default: the first published one above 0)."),
+    ] = None,
     validation: Annotated[
         float | None,
         typer.Option(
@@ -80,6 +84,8 @@ def train(
         name = protocol if method is None else f"{protocol}-{method}"
         place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
+        if train_classes is None and not chosen.train_classes[0]:
+            train_classes = next((count for count in chosen.train_classes if count), None)
         shown = world.is_first and not as_json
         if shown:
             suffix = "" if method is None else f", method {method}"
@@ -107,7 +113,7 @@ def train(
                 )
                 raise JeanieError(message) from None
         if world.is_first:
-            typer.echo(json.dumps(_run_facts(run)) if as_json else _format_summary(run))
+            typer.echo(json.dumps(_run_facts(run)) if as_json else _format_summary(run, train_classes))
 
 
 def _load_initial_model(start: str | None, recipe: str) -> FewShotModel | None:
@@ -179,10 +185,12 @@ def _show_bars(shown: bool) -> Iterator[ProgressCallback | None]:
 
 def _run_facts(run: Run) -> dict[str, Any]:
     seed = run.recipe.train.seed
-    return {"run": str(run.path), "protocol": run.protocol, "seed": seed, "splits": run.summary()}
+    facts = {"run": str(run.path), "protocol": run.protocol, "seed": seed, "splits": run.summary()}
+    hidden = run.facts.get("hidden_joints")
+    return facts if hidden is None else {**facts, "hidden_joints": hidden}
 
 
-def _format_summary(run: Run) -> str:
+def _format_summary(run: Run, train_classes: int | None) -> str:
     """Return one line per split, and the next command to run."""
     lines = []
     for row in run.summary():
@@ -193,5 +201,13 @@ def _format_summary(run: Run) -> str:
             else "not validated, the last weights are kept"
         )
         lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {kept}")
-    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {run.protocol}")
+    hidden = run.facts.get("hidden_joints")
+    if hidden is not None and hidden["hidden"]:
+        share = 100 * hidden["hidden"] / hidden["measured"]
+        lines.append(
+            f"{hidden['hidden']} of {hidden['measured']} joints in simulated views ({share:.2g} %) were behind a "
+            f"camera or nearer than {NEAREST} m, and missing in that view"
+        )
+    classes = "" if train_classes is None else f" --train-classes {train_classes}"
+    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {run.protocol}{classes}")
     return "\n".join(lines)

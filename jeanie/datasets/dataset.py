@@ -65,6 +65,7 @@ class FileDataset:
     Args:
         read: Reads the motion of a clip. A function at the top level of a module lets the data set be pickled.
         dropped: (name, reason) of recordings that are not in the data set.
+        root: The folder that the data set was opened from, if known.
     """
 
     name: str
@@ -72,6 +73,7 @@ class FileDataset:
     clips: tuple[Clip, ...]
     read: Callable[[Clip], Motion]
     dropped: tuple[tuple[str, str], ...] = ()
+    root: Path | None = None
 
     def __len__(self) -> int:
         return len(self.clips)

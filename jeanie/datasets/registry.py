@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jeanie.datasets.archive.reader import is_archive, open_archive
-from jeanie.datasets.dataset import Dataset
+from jeanie.datasets.dataset import Dataset, FileDataset
 from jeanie.datasets.formats.bvh import read_bvh
 from jeanie.datasets.formats.c3d import read_c3d
 from jeanie.datasets.formats.cmu import open_cmu
@@ -261,4 +261,5 @@ def open_dataset(name: str, root: str | Path | None = None) -> Dataset:
         return open_archive(root)
     if name in _HDF5 and root.suffix in (".hdf5", ".h5"):
         return open_hdf5(root, name, LAYOUTS[_HDF5[name]])
-    return DATASETS[name](root)
+    dataset = DATASETS[name](root)
+    return replace(dataset, root=root) if isinstance(dataset, FileDataset) else dataset

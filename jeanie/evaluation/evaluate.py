@@ -157,7 +157,7 @@ def _prepare_models(
     for number, split in enumerate(splits):
         model = model_of(models, split)
         parts = [part for part in model.modules() if isinstance(part, FewShotModel)]
-        inputs = [(part.dtype, part.config.inputs.prepare) for part in parts]
+        inputs = [(part.dtype, part.config.inputs.prepare, part.config.views) for part in parts]
         if previous is None or previous[0] != inputs:
             previous = inputs, model.store(dataset.motions)
         yield model, range(number, number + 1), previous[1]

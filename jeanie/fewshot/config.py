@@ -9,8 +9,13 @@ from pydantic import Field
 from jeanie.config import Config
 from jeanie.encoders import EncoderConfig, GraphEncoderConfig, RawEncoderConfig
 from jeanie.errors import ConfigError
+from jeanie.fewshot.cameras import CameraGroupsConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
 from jeanie.views import CAMERAS, Camera, CameraViews, EulerSimple, EulerViews
+from jeanie.views.camera import SENSORS
+from jeanie.views.euler import Order
 
 __all__ = [
     "RAW",
@@ -42,7 +47,7 @@ class NoViewsConfig(Config):
     kind: Literal["none"] = "none"
     sides: ClassVar[Literal["query", "both"]] = "query"
 
-    def build(self) -> None:
+    def build(self, layout: Layout | None = None) -> None:
         """Return None: there is nothing to simulate."""
 
 
@@ -56,6 +61,10 @@ class _GridConfig(Config):
         default="query", description="motions that get views: the query (4-D), or query and support (6-D)"
     )
 
+    def find_distance(self, motion: Motion) -> float | None:
+        """Return the distance of the camera that recorded a motion; None if it has no influence."""
+        return None
+
 
 class EulerViewsConfig(_GridConfig):
     """Views by rotation (METHOD 4): a grid of both angles, or one row per angle (euler-simple).
@@ -65,11 +74,15 @@ class EulerViewsConfig(_GridConfig):
     """
 
     kind: Literal["euler", "euler-simple"] = "euler"
+    order: Order = Field(
+        default="xyz",
+        description="order of the rotations: xyz is R_x(altitude) R_y(azimuth), yxz the reverse",
+    )
 
-    def build(self) -> EulerViews | EulerSimple:
-        """Return the views, a function of joints."""
+    def build(self, layout: Layout | None = None) -> EulerViews | EulerSimple:
+        """Return the views as a function of joints."""
         views = EulerViews if self.kind == "euler" else EulerSimple
-        return views(self.azimuth, self.altitude, self.step)
+        return views(self.azimuth, self.altitude, self.step, self.order)
 
 
 class CameraViewsConfig(_GridConfig):
@@ -80,23 +93,69 @@ class CameraViewsConfig(_GridConfig):
     """
 
     kind: Literal["camera"] = "camera"
-    camera: str = Field(default="kinect2", description="sensor whose camera is simulated")
+    camera: str = Field(
+        default="dataset", description="sensor whose camera is assumed; dataset: that of the training data"
+    )
     distance: float | None = Field(
-        default=None, gt=0, description="distance to the subject in metres; null: the default of the sensor"
+        default=None,
+        gt=0,
+        description="metres to the subject for all clips; null: as groups and setups say, or the sensor's default",
+    )
+    height: float | None = Field(
+        default=None,
+        description="metres from the floor to the camera for all clips; null: as for the distance",
+    )
+    distortion: tuple[float, ...] = Field(
+        default=(), max_length=2, description="radial lens distortion (k1, k2) of a calibration"
+    )
+    groups: CameraGroupsConfig | None = Field(
+        default=None,
+        description="camera positions by the place of the subject; null: training estimates them",
+    )
+    setups: tuple[tuple[int, float, float], ...] = Field(
+        default=(), description="(setup, height, distance) of every camera setup, metres; used before groups"
     )
 
-    def build(self) -> CameraViews:
-        """Return the views, a function of joints.
+    @property
+    def is_placed(self) -> bool:
+        """Whether the camera positions are known and need not be estimated."""
+        return self.distance is not None or self.groups is not None or bool(self.setups)
+
+    def build(self, layout: Layout | None = None) -> CameraViews:
+        """Return the views as a function of joints; ``layout`` selects the sensor of the data set.
 
         Raises:
             ConfigError: If the camera is unknown.
         """
-        if self.camera not in CAMERAS:
-            raise ConfigError(f"no camera {self.camera!r}; the known cameras are {', '.join(CAMERAS)}")
-        camera = CAMERAS[self.camera]
-        if self.distance is not None:
-            camera = Camera(camera.intrinsics, self.distance, camera.height)
+        name = self.camera
+        if name == "dataset":
+            name = SENSORS.get("" if layout is None else layout.name, "kinect2")
+        if name not in CAMERAS:
+            raise ConfigError(f"no camera {name!r}; the known cameras are dataset, {', '.join(CAMERAS)}")
+        sensor = CAMERAS[name]
+        distance, height = sensor.distance, sensor.height
+        if self.groups is not None:
+            distance, height = self.groups.distance, self.groups.height
+        if self.setups:
+            height, distance = (sum(row[i] for row in self.setups) / len(self.setups) for i in (1, 2))
+        camera = Camera(
+            sensor.intrinsics,
+            distance if self.distance is None else self.distance,
+            height if self.height is None else self.height,
+            self.distortion,
+        )
         return CameraViews(camera, self.azimuth, self.altitude, self.step, units="metres")
+
+    def find_distance(self, motion: Motion) -> float | None:
+        """Return the distance of the camera that recorded a motion; None if all clips have the same."""
+        if self.distance is not None:
+            return None
+        for setup, _, distance in self.setups:
+            if setup == motion.setup:
+                return distance
+        if self.setups:
+            return sum(row[2] for row in self.setups) / len(self.setups)
+        return None if self.groups is None else self.groups.find_distance(motion)
 
 
 ViewConfig = Annotated[NoViewsConfig | EulerViewsConfig | CameraViewsConfig, Field(discriminator="kind")]

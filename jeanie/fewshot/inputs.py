@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
+from jeanie.fewshot.cameras import ClipViews, HiddenJoints, check_has_depth, measure_views
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.convert import convert
@@ -22,6 +23,7 @@ from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normalise import Scale, centre, scale, scale_by_bones
 from jeanie.skeleton.resample import fill_gaps, interpolate, sample_at_rate, space_evenly
 from jeanie.skeleton.streams import Stream, compute_streams
+from jeanie.views import CameraViews
 
 __all__ = [
     "Batch",
@@ -133,7 +135,7 @@ class Batch:
     """Prepared motions, padded to the longest one: the input of ``FewShotModel.features``.
 
     Missing joints, absent persons and padding are 0. ``components`` are the same clips, prepared for the components of
-    the model.
+    the model. ``distances`` are those of the recording cameras in metres, if they are known.
     """
 
     joints: Float[Tensor, "clip person frame joint 3"]
@@ -141,6 +143,7 @@ class Batch:
     frames: Int[Tensor, " clip"]
     layout: Layout
     components: "tuple[Batch, ...]" = ()
+    distances: Float[Tensor, " clip"] | None = None
 
     def __len__(self) -> int:
         return self.joints.shape[0]
@@ -152,7 +155,10 @@ class Batch:
 
     def __getitem__(self, index: slice | Tensor) -> "Batch":
         components = tuple(batch[index] for batch in self.components)
-        return Batch(self.joints[index], self.valid[index], self.frames[index], self.layout, components)
+        distances = None if self.distances is None else self.distances[index]
+        return Batch(
+            self.joints[index], self.valid[index], self.frames[index], self.layout, components, distances
+        )
 
     def mirror(self) -> "Batch":
         """Return the mirror images: left and right joints are swapped and x is negated."""
@@ -170,17 +176,19 @@ class Batch:
             joints=self.joints.to(device=device, dtype=dtype),
             valid=self.valid.to(device),
             frames=self.frames.to(device),
+            distances=None if self.distances is None else self.distances.to(device=device, dtype=dtype),
             components=tuple(batch.to(device, dtype) for batch in self.components),
         )
 
 
 @dataclass(frozen=True)
 class PreparedClip:
-    """One prepared motion."""
+    """One prepared motion, and the distance of the camera that recorded it, if it is known."""
 
     joints: Float[Tensor, "frame person joint 3"]
     valid: Bool[Tensor, "frame person joint"]
     layout: Layout
+    distance: float | None = None
 
 
 def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> PreparedClip:
@@ -266,7 +274,9 @@ def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
     frames = torch.tensor([len(clip.joints) for clip in clips])
     padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
     mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
-    return Batch(padded, mask, frames, layout)
+    known = [clip.distance for clip in clips if clip.distance is not None]
+    distances = torch.tensor(known, dtype=padded.dtype) if len(known) == len(clips) else None
+    return Batch(padded, mask, frames, layout, distances=distances)
 
 
 class Store:
@@ -279,6 +289,7 @@ class Store:
         config: How motions are prepared.
         dtype: The dtype of the joints.
         limit: Largest size of the cache in bytes. Motions that do not fit are prepared on every use.
+        views: Settings of the simulated views; they give the distance of the camera that recorded a motion.
     """
 
     def __init__(
@@ -288,19 +299,35 @@ class Store:
         *,
         dtype: torch.dtype = torch.float32,
         limit: int = 4 * 2**30,
+        views: ClipViews | None = None,
     ) -> None:
         self._motions, self.config, self._dtype, self._free_bytes = motions, config, dtype, limit
+        self._views = views
         self._cache: dict[int, PreparedClip] = {}
         self.components: Sequence[Store] = ()
 
     def __len__(self) -> int:
         return len(self._motions)
 
+    def prepares_like(self, other: "Store") -> bool:
+        """Return whether this store prepares clips as another one does."""
+        return self.config == other.config and self._camera == other._camera
+
+    @property
+    def _camera(self) -> tuple[bool, ClipViews | None]:
+        """Whether clips need depth, and the settings of simulated cameras."""
+        views = self._views
+        return views is not None, views if views is not None and views.kind == "camera" else None
+
     def clip(self, index: int) -> PreparedClip:
         """Return one prepared motion."""
         if index in self._cache:
             return self._cache[index]
-        clip = prepare(self._motions[index], self.config, self._dtype)
+        motion = self._motions[index]
+        clip = prepare(motion, self.config, self._dtype)
+        if self._views is not None:
+            check_has_depth(motion.layout, self._views.kind)
+            clip = replace(clip, distance=self._views.find_distance(motion))
         size = clip.joints.nbytes + clip.valid.nbytes
         if size <= self._free_bytes:
             self._free_bytes -= size
@@ -318,16 +345,18 @@ class Store:
 
 
 def arrange(
-    batch: Batch, config: InputConfig, views: Views | None
+    batch: Batch, config: InputConfig, views: Views | None, hidden: HiddenJoints | None = None
 ) -> tuple[Float[Tensor, "clip person *views block length joint channel"], Int[Tensor, " clip"]]:
     """Return the blocks of a batch in every view, and the number of blocks per clip (METHOD 2 to 4).
 
     Views are simulated before scaling, because a recording from that view would be scaled in the same way. Blocks that
     are rotated separately are also rotated before scaling: the clip is scaled by its extent after the rotation.
+    ``hidden`` counts joints that simulated cameras do not see.
     """
     joints, valid = batch.joints, batch.valid
-    axes = 0
-    if views is not None:
+    if isinstance(views, CameraViews):
+        joints, valid = measure_views(joints, valid, views, batch.distances, hidden)
+    elif views is not None:
         axes = -joints.ndim + (joints := views(joints)).ndim
         valid = valid[(slice(None),) * 2 + (None,) * axes]
     counts = count_blocks(batch.frames, config.block, compute_stride(config.block, config.stride))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from jeanie.alignment import Alignment
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.fewshot.cameras import HiddenJoints, check_has_depth
 from jeanie.fewshot.chunks import encode_in_chunks
 from jeanie.fewshot.classes import average_classes
 from jeanie.fewshot.comparison.build import build_comparison
@@ -31,8 +32,6 @@ __all__ = ["SHIPPED", "FewShotModel", "PairMatch", "Side"]
 
 Side = Literal["query", "support"]
 
-    2**23
-)  # numbers of a call whose activations are stored for the gradient; of more, chunks are encoded again
 _BATCH = 64  # motions of a hubness correction that are encoded at once
 
 SHIPPED = Path(__file__).parent.parent / "models" / "default"
@@ -82,7 +81,10 @@ class FewShotModel(nn.Module):
         elif prepare.layout is not None:
             layout = find_layout(prepare.layout)
         self.layout = layout
-        self.views = config.views.build()
+        if layout is not None and config.views.kind != "none":
+            check_has_depth(layout, config.views.kind)
+        self.views = config.views.build(layout)
+        self.hidden_joints = HiddenJoints()
         self.encoder = BlockEncoder(
             layout, block=inputs.block, channels=inputs.channels, config=config.encoder
         )
@@ -217,11 +219,16 @@ class FewShotModel(nn.Module):
             motions: The clips; each is prepared on its first use.
             limit: Largest size of the cache in bytes.
         """
-        own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit)
+        views = self.config.views
+        own = Store(
+            motions,
+            self.config.inputs.prepare,
+            dtype=self.dtype,
+            limit=limit,
+            views=None if views.kind == "none" else views,
+        )
         parts = [part.store(motions, limit=limit) for part in self._models()]
-        own.components = [
-            own if part.config == own.config and not part.components else part for part in parts
-        ]
+        own.components = [own if part.prepares_like(own) and not part.components else part for part in parts]
         return own
 
     def collate(self, motions: Sequence[Motion]) -> Batch:
@@ -262,7 +269,7 @@ class FewShotModel(nn.Module):
         return int(batch.joints[0].numel() * overlap * count)
 
     def _encode_chunk(self, batch: Batch, views: Any) -> Features:
-        blocks, counts = arrange(batch, self.config.inputs, views)
+        blocks, counts = arrange(batch, self.config.inputs, views, self.hidden_joints)
         encoded: Tensor = self.encoder(blocks)
         counts = self.encoder.counts(counts)
         present = batch.people

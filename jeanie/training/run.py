@@ -1,6 +1,7 @@
 """The folder of a training run: settings, versions, metrics, checkpoints and models.
 
-run.json        protocol, settings, splits, sessions with versions and devices
+run.json        protocol, settings with the camera positions, splits, sessions with versions and devices, and
+                how many joints simulated cameras did not see
 config.json     the settings alone; `jeanie train --config` takes it
 SPLIT/metrics.jsonl   one line per step
 SPLIT/model/    the best weights by validation
@@ -26,10 +27,11 @@ from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.compute.distributed import World
 from jeanie.errors import ConfigError, DataError
 from jeanie.evaluation.protocols.splits import Split
+from jeanie.fewshot.cameras import HiddenJoints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.recipes import Recipe
 
-__all__ = ["Metrics", "Run", "open_run"]
+__all__ = ["Metrics", "Run", "open_run", "record_hidden_joints"]
 
 FORMAT = 1
 _RUN = "run.json"
@@ -165,9 +167,26 @@ def open_run(
     facts = json.loads(world.broadcast_from_first(lambda: _describe_run(out, wanted, splits, resume, world)))
     if world.is_first:
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / _RUN, (json.dumps(facts, indent=1) + "\n").encode())
+        _write_facts(out, facts)
         write_atomically(out / "config.json", (recipe.model_dump_json(indent=1) + "\n").encode())
     return Run(out, facts)
+
+
+def record_hidden_joints(run: Run, joints: HiddenJoints, world: World) -> Run:
+    """Add to the record of a run how many joints simulated cameras did not see, if they measured any.
+
+    The counts cover every encoding of a clip in every view, in the first process and the last session.
+    """
+    if not joints.measured:
+        return run
+    facts = {**run.facts, "hidden_joints": {"hidden": joints.hidden, "measured": joints.measured}}
+    if world.is_first:
+        _write_facts(run.path, facts)
+    return Run(run.path, facts)
+
+
+def _write_facts(path: Path, facts: dict[str, Any]) -> None:
+    write_atomically(path / _RUN, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 def _describe_run(

@@ -21,9 +21,10 @@ from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.augment import DatasetWithMirrors, add_mirrored_classes
+from jeanie.training.cameras import place_cameras
 from jeanie.training.config import TrainConfig
 from jeanie.training.recipes import Recipe
-from jeanie.training.run import Run, open_run
+from jeanie.training.run import Run, open_run, record_hidden_joints
 from jeanie.training.split_training import ProgressCallback, SplitTraining, TrainingProgress
 from jeanie.training.step import check_has_weights
 
@@ -131,6 +132,7 @@ def train(
                 stop_requested,
                 progress,
             ).train()
+        run = record_hidden_joints(run, initial.hidden_joints, world)
     return run
 
 
@@ -138,11 +140,14 @@ def _make_initial_model(
     model: FewShotModel | ModelConfig, dataset: Dataset, config: TrainConfig, world: World
 ) -> FewShotModel:
     """Return the model that every split starts from."""
+    settings = place_cameras(model.config if isinstance(model, FewShotModel) else model, dataset)
     if isinstance(model, FewShotModel):
         initial = copy.deepcopy(model)
+        if settings != model.config:
+            initial = initial.with_config(views=settings.views, components=settings.components)
     else:
         with use_seed(config.seed, _WEIGHTS):
-            initial = FewShotModel(model, dataset.layout)
+            initial = FewShotModel(settings, dataset.layout)
     check_has_weights(initial)
     return initial.to(world.device)
 

@@ -44,9 +44,9 @@ class Calibration:
     translations: Float[Tensor, "board 3"]
 
     def camera(self, distance: float, height: float | None = None) -> Camera:
-        """Return the camera for +y up at a distance from the subject; lens distortion is ignored."""
+        """Return the camera for +y up at a distance from the subject, with its lens distortion."""
         up = torch.tensor((1.0, -1.0, 1.0), dtype=torch.float64)
-        return Camera(self.matrix * up, distance, height)
+        return Camera(self.matrix * up, distance, height, self.distortion)
 
 
 def calibrate(

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -28,6 +28,8 @@ from jeanie.views.euler import EulerViews
 
 __all__ = [
     "CAMERAS",
+    "NEAREST",
+    "SENSORS",
     "Camera",
     "CameraViews",
     "epipolar_distance",
@@ -37,6 +39,8 @@ __all__ = [
 ]
 
 Rows = tuple[tuple[float, ...], ...]
+
+NEAREST = 0.3  # metres; a joint nearer to a camera, or behind it, is missing in that view
 
 
 def _check_intrinsics(intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float]]) -> Rows:
@@ -67,6 +71,8 @@ class Camera:
         distance: Metres from the lens to the torso of the subject. The projection needs no other position,
             because the camera looks at the subject.
         height: Metres from the floor to the lens; None if unknown.
+        distortion: Radial lens distortion (k1, k2) as in OpenCV: a ray (x, y, 1) is measured at
+            (x, y) (1 + k1 r^2 + k2 r^4), r^2 = x^2 + y^2.
 
     Raises:
         ShapeError: ``intrinsics`` is not a 3 x 3 matrix.
@@ -79,12 +85,14 @@ class Camera:
     intrinsics: Rows
     distance: float
     height: float | None
+    distortion: tuple[float, ...]
 
     def __init__(
         self,
         intrinsics: Tensor | NDArray[Any] | Sequence[Sequence[float]],
         distance: float,
         height: float | None = None,
+        distortion: Sequence[float] = (),
     ) -> None:
         if not 0 < distance < float("inf"):
             raise ConfigError(
@@ -95,6 +103,9 @@ class Camera:
             raise ConfigError(
                 f"height is from the floor to the camera, metres, got {height}; None if unknown"
             )
+        if len(distortion) > 2 or not all(math.isfinite(value) for value in distortion):
+            raise ConfigError(f"distortion is the radial distortion (k1, k2), got {tuple(distortion)}")
+        object.__setattr__(self, "distortion", tuple(float(value) for value in distortion))
         object.__setattr__(self, "intrinsics", _check_intrinsics(intrinsics))
         object.__setattr__(self, "distance", float(distance))
         object.__setattr__(self, "height", None if height is None else float(height))
@@ -122,9 +133,23 @@ with them to their rounding. Distance and height: ``estimate_camera_positions`` 
 """
 
 
+SENSORS: Mapping[str, str] = MappingProxyType(
+    {
+        "msr20": "kinect1",
+        "kinect20": "kinect1",
+        "openni15": "kinect1",
+        "sbu15": "kinect1",
+        "ntu25": "kinect2",
+    }
+)
+"""Sensor that records a layout: Kinect v1 for MSRAction3D, 3D Action Pairs, UWA3D, NW-UCLA and SBU; v2 for NTU."""
+
+
 @dataclass(frozen=True)
 class CameraViews:
     """A grid of K x K' simulated cameras round a centred skeleton (the paper's CamVPC).
+
+    A joint behind a camera, or nearer to it than ``NEAREST``, is missing in that view: ``measure`` returns which.
 
     Args:
         camera: Intrinsics and distance of all cameras.
@@ -192,27 +217,59 @@ class CameraViews:
     ) -> Float[Tensor, "*batch azimuth altitude frame joint 3"]:
         """Return the measurements of every camera for joints in metres, centred on the torso.
 
-        R (p_l - t) = R (p_l - s) + s: the coordinates of a simulated camera are the rotated joints, moved to s.
+        Joints that are missing in a view are 0 there. ``measure`` also returns which they are.
 
         Raises:
-            ConfigError: A joint lies behind a camera.
+            ConfigError: Most joints are missing: they are not centred, or not in metres.
         """
-        rotated = self.euler(joints)
-        distance = self.camera.distance
-        depth = rotated[..., 2:] + distance
-        if (depth <= 0).any():
-            reach = distance - depth.min().item()
+        measured, seen = self.measure(joints)
+        if 2 * seen.count_nonzero() < seen.numel():
+            distance = self.camera.distance
+            reach = distance - (self.euler(joints)[..., 2].min().item() + distance)
             raise ConfigError(
-                f"a joint lies behind a camera: {reach:.3g} m towards it, the subject at {distance:g} m; "
+                f"most joints lie behind a camera: up to {reach:.3g} m towards it, the subject at {distance:g} m; "
                 f"centre the joints on the torso, in metres, and use a distance above {reach:.3g}"
             )
+        return measured
+
+    def measure(
+        self,
+        joints: Float[Tensor, "*batch frame joint 3"],
+        distance: Float[Tensor, "*#batch"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "*batch azimuth altitude frame joint 3"],
+        Bool[Tensor, "*batch azimuth altitude frame joint"],
+    ]:
+        """Return the measurements of every camera for centred joints in metres, and which joints it sees.
+
+        R (p_l - t) = R (p_l - s) + s: the coordinates of a simulated camera are the rotated joints, moved to s.
+
+        Args:
+            joints: Joints in metres, centred on the torso.
+            distance: Metres from the cameras to the subject, per body (default: that of ``camera``).
+
+        Returns:
+            The measurements, 0 for joints that the camera does not see, and the mask of the joints that it sees.
+        """
+        rotated = self.euler(joints)
+        own: Tensor | float = self.camera.distance
+        if distance is not None:
+            own = distance.to(joints)[..., None, None, None, None, None]
+        depth = rotated[..., 2:] + own
+        seen = depth >= NEAREST
+        is_complete = bool(seen.all())
+        if not is_complete:
+            depth = torch.where(seen, depth, 1.0)
         if self.units == "metres":
-            return torch.cat((rotated[..., :2] * (distance / depth), rotated[..., 2:]), -1)
-        return _to_pixels(rotated[..., :2], depth, self.camera)
+            plane = _distort(rotated[..., :2] * (own / depth), self.camera.distortion, own)
+            measured = torch.cat((plane, rotated[..., 2:]), -1)
+        else:
+            measured = _to_pixels(rotated[..., :2], depth, self.camera)
+        return measured if is_complete else torch.where(seen, measured, 0.0), seen[..., 0]
 
 
 def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, "*batch 3"]:
-    """Project points in camera space to (u, v, depth): (u, v, 1) = M p / depth."""
+    """Project points in camera space to (u, v, depth): (u, v, 1) = M p / depth, with the camera's distortion."""
     if points.shape[-1:] != (3,):
         raise ShapeError(f"project needs points [..., 3], got shape {tuple(points.shape)}")
     depth = points[..., 2:]
@@ -241,7 +298,7 @@ def essential_matrix(
 def fundamental_matrix(
     essential: Float[Tensor, "*views 3 3"], left: Camera, right: Camera
 ) -> Float[Tensor, "*views 3 3"]:
-    """Return F = M_r^-T E M_l^-1: p*_r^T F p*_l = 0 in pixels (paper, Eq. 4)."""
+    """Return F = M_r^-T E M_l^-1: p*_r^T F p*_l = 0 in pixels without lens distortion (paper, Eq. 4)."""
     inverse_left = torch.inverse(left.matrix()).to(essential)
     inverse_right = torch.inverse(right.matrix()).to(essential)
     return torch.matmul(torch.matmul(inverse_right.mT, essential), inverse_left)
@@ -266,6 +323,18 @@ def epipolar_distance(
 def _to_pixels(
     plane: Float[Tensor, "*batch 2"], depth: Float[Tensor, "*batch 1"], camera: Camera
 ) -> Float[Tensor, "*batch 3"]:
-    """Return (u, v, depth): the upper rows of M times (x / depth, y / depth, 1)."""
+    """Return (u, v, depth): the upper rows of M times the distorted (x / depth, y / depth, 1)."""
     matrix = camera.matrix().to(plane)
-    return torch.cat(((plane / depth) @ matrix[:2, :2].mT + matrix[:2, 2], depth), -1)
+    rays = _distort(plane / depth, camera.distortion)
+    return torch.cat((rays @ matrix[:2, :2].mT + matrix[:2, 2], depth), -1)
+
+
+def _distort(
+    plane: Float[Tensor, "*batch 2"], distortion: tuple[float, ...], scale: Tensor | float = 1.0
+) -> Float[Tensor, "*batch 2"]:
+    """Return ``scale`` times rays (x, y, 1) as a lens with radial distortion measures them."""
+    if not any(distortion):
+        return plane
+    k1, k2 = (*distortion, 0.0)[:2]
+    square = (plane / scale).square().sum(-1, keepdim=True)
+    return plane * (1 + square * (k1 + k2 * square))

@@ -4,13 +4,15 @@ Convention of this folder: camera space is right-handed with +y up and +z away f
 degrees; a point is a column vector, p' = R p with R = R_x(altitude) R_y(azimuth), so a joint stored as a row
 becomes ``row @ R.T``. The paper's matrices express a point in rotated axes: R p is the view of a camera that
 moves round the subject. A positive altitude moves the camera up (+y), a positive azimuth moves it towards -x.
-The azimuth rotation about the vertical comes first, so the up axis of the subject never tilts sideways.
+The azimuth rotation about the vertical comes first, so the up axis of the subject never tilts sideways. Rotations do
+not commute: ``order`` names the product from left to right, "xyz" is R_x R_y R_z and "yxz" is R_y R_x R_z. R_z rolls
+the camera about its optical axis; views of a grid have no roll.
 """
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, reduce
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -22,12 +24,16 @@ from jeanie.errors import ConfigError, ShapeError
 __all__ = [
     "EulerSimple",
     "EulerViews",
+    "Order",
     "ViewAngles",
     "check_joints",
     "list_angles",
+    "make_rotation",
     "make_rotations",
     "rotate_joints",
 ]
+
+Order = Literal["xyz", "xzy", "yxz", "yzx", "zxy", "zyx"]
 
 _LIMITS = {"azimuth": 180.0, "altitude": 90.0}
 
@@ -39,10 +45,12 @@ class ViewAngles:
     azimuth: float = 45
     altitude: float = 45
     step: float = 15
+    order: Order = "xyz"
 
     def __post_init__(self) -> None:
         list_angles(self.azimuth, self.step, "azimuth")
         list_angles(self.altitude, self.step, "altitude")
+        _check_order(self.order)
 
     @property
     def azimuths(self) -> tuple[float, ...]:
@@ -66,6 +74,7 @@ class EulerViews(ViewAngles):
         azimuth: Largest azimuth to either side, 0 to 180 degrees; a multiple of ``step``.
         altitude: Largest altitude to either side, 0 to 90 degrees; a multiple of ``step``.
         step: Angle between neighbouring views in degrees.
+        order: Order of the rotations: "xyz" is R_x(altitude) R_y(azimuth), "yxz" is R_y(azimuth) R_x(altitude).
 
     Raises:
         ConfigError: An angle is out of range, or not a multiple of ``step``.
@@ -85,7 +94,7 @@ class EulerViews(ViewAngles):
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
         """Return R of every view in float64."""
         pairs = tuple((azimuth, altitude) for azimuth in self.azimuths for altitude in self.altitudes)
-        return torch.tensor(_cached_rotations(pairs)).view(*self.shape, 3, 3)
+        return torch.tensor(_cached_rotations(pairs, self.order)).view(*self.shape, 3, 3)
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -129,7 +138,7 @@ class EulerSimple(ViewAngles):
         """Return R of every view in float64."""
         row = tuple((azimuth, 0.0) for azimuth in self.azimuths)
         column = tuple((0.0, altitude) for altitude in self.altitudes)
-        return torch.tensor(_cached_rotations(row + column))
+        return torch.tensor(_cached_rotations(row + column, self.order))
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -164,23 +173,45 @@ def list_angles(limit: float, step: float, name: str) -> tuple[float, ...]:
 
 
 def make_rotations(
-    azimuths: Float[Tensor, "*#views"], altitudes: Float[Tensor, "*#views"]
+    azimuths: Float[Tensor, "*#views"],
+    altitudes: Float[Tensor, "*#views"],
+    rolls: Float[Tensor, "*#views"] | None = None,
+    *,
+    order: Order = "xyz",
 ) -> Float[Tensor, "*views 3 3"]:
-    """Return R_x(altitude) R_y(azimuth) for angles in degrees; the angles are broadcast (paper, Eq. 1)."""
-    azimuth_rad = torch.deg2rad(azimuths + torch.zeros_like(altitudes))
-    altitude_rad = torch.deg2rad(altitudes + torch.zeros_like(azimuths))
-    one, zero = torch.ones_like(azimuth_rad), torch.zeros_like(azimuth_rad)
-    about_x = _stack_matrix(
-        (one, zero, zero),
-        (zero, altitude_rad.cos(), altitude_rad.sin()),
-        (zero, -altitude_rad.sin(), altitude_rad.cos()),
-    )
-    about_y = _stack_matrix(
-        (azimuth_rad.cos(), zero, -azimuth_rad.sin()),
-        (zero, one, zero),
-        (azimuth_rad.sin(), zero, azimuth_rad.cos()),
-    )
-    return torch.matmul(about_x, about_y)
+    """Return the product of R_x(altitude), R_y(azimuth) and R_z(roll) for angles in degrees (paper, Eq. 1).
+
+    Args:
+        azimuths, altitudes, rolls: Angles, broadcast to one shape; without ``rolls`` there is no R_z.
+        order: The factors from left to right: "xyz" is R_x R_y R_z, "yxz" is R_y R_x R_z.
+    """
+    _check_order(order)
+    angles = {"x": altitudes, "y": azimuths} | ({} if rolls is None else {"z": rolls})
+    shape = torch.broadcast_shapes(*(angle.shape for angle in angles.values()))
+    factors = [make_rotation(axis, angles[axis].expand(shape)) for axis in order if axis in angles]
+    return reduce(torch.matmul, factors)
+
+
+def make_rotation(axis: str, angles: Float[Tensor, "*views"]) -> Float[Tensor, "*views 3 3"]:
+    """Return R_x, R_y or R_z of the paper (Eq. 1) for angles in degrees; ``axis`` is "x", "y" or "z".
+
+    The rows of a matrix are the rotated axes: R p is point p in these axes.
+    """
+    angle_rad = torch.deg2rad(angles)
+    cos, sin = angle_rad.cos(), angle_rad.sin()
+    one, zero = torch.ones_like(cos), torch.zeros_like(cos)
+    if axis == "x":
+        return _stack_matrix((one, zero, zero), (zero, cos, sin), (zero, -sin, cos))
+    if axis == "y":
+        return _stack_matrix((cos, zero, -sin), (zero, one, zero), (sin, zero, cos))
+    if axis == "z":
+        return _stack_matrix((cos, sin, zero), (-sin, cos, zero), (zero, zero, one))
+    raise ConfigError(f"axis is 'x', 'y' or 'z', got {axis!r}")
+
+
+def _check_order(order: str) -> None:
+    if order not in get_args(Order):
+        raise ConfigError(f"order is one of {', '.join(get_args(Order))}, got {order!r}")
 
 
 def rotate_joints(
@@ -218,11 +249,11 @@ def _stack_matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Float[Tensor, "*views
 
 
 @lru_cache(maxsize=64)
-def _cached_rotations(pairs: tuple[tuple[float, float], ...]) -> NDArray[Any]:
+def _cached_rotations(pairs: tuple[tuple[float, float], ...], order: Order) -> NDArray[Any]:
     """Return R for every (azimuth, altitude), [view, 3, 3] in float64.
 
     An array, because a cached tensor would keep the device and the inference mode of the first call.
     """
     degrees = torch.tensor(pairs, dtype=torch.float64, device="cpu")
-    matrices: NDArray[Any] = make_rotations(degrees[:, 0], degrees[:, 1]).numpy()
+    matrices: NDArray[Any] = make_rotations(degrees[:, 0], degrees[:, 1], order=order).numpy()
     return matrices

@@ -207,18 +207,71 @@ def test_kinect2_projects_ntu_joints_to_their_own_depth_pixels():
         assert np.abs(found - joints[:, 3:]).max() < 0.5
 
 
+@pytest.mark.parametrize("units", ["pixels", "metres"])
+def test_a_joint_behind_a_camera_or_too_near_is_missing_in_that_view_only(units):
+    """The subject at 1.2 m: a joint 1 m towards the camera is 0.2 m away from it, and 1.2 m from one at 90 degrees."""
+    joints = torch.zeros(1, 3, 3, dtype=torch.float64)
+    joints[0, 1] = torch.tensor([0.0, 0.0, -1.0])
+    joints[0, 2] = torch.tensor([0.5, 0.25, 0.0])
+    views = CameraViews(Camera(SQUARE, 1.2), azimuth=90, altitude=0, step=30, units=units)
+    measured, seen = views.measure(joints)
+    depths = [1.2 - math.cos(math.radians(azimuth)) for azimuth in views.azimuths]
+    assert seen[:, 0, 0, 1].tolist() == [depth >= 0.3 for depth in depths]
+    assert seen[:, 0, 0, 1].sum() == 6
+    assert seen[..., [0, 2]].all()
+    assert (measured[~seen] == 0).all()
+    assert measured.isfinite().all()
+    others = CameraViews(Camera(SQUARE, 1.2), azimuth=90, altitude=0, step=30, units=units)(joints[:, [0, 2]])
+    assert torch.equal(measured[..., [0, 2], :], others)
+    assert torch.equal(views(joints), measured)
+
+
+def test_gradients_stay_finite_where_a_joint_is_missing():
+    joints = torch.zeros(1, 2, 3, dtype=torch.float64)
+    joints[0, 1, 2] = -3.0  # at the camera itself
+    joints.requires_grad_()
+    CameraViews(Camera(SQUARE, 3.0), 15, 15, units="metres")(joints).square().sum().backward()
+    assert joints.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("units", ["pixels", "metres"])
+def test_each_body_may_have_its_own_distance(units):
+    joints, distances = body(3, 2, 4, 5), torch.tensor([[2.5], [3.0], [4.5]], dtype=torch.float64)
+    together, seen = CameraViews(CAMERAS["kinect1"], 30, 15, units=units).measure(joints, distances)
+    assert seen.shape == (3, 2, 5, 3, 4, 5)
+    for clip, distance in enumerate(distances[:, 0].tolist()):
+        camera = Camera(CAMERAS["kinect1"].intrinsics, distance)
+        assert_close(together[clip], CameraViews(camera, 30, 15, units=units)(joints[clip]))
+
+
+def test_lens_distortion_is_that_of_opencv():
+    import cv2
+
+    coefficients, joints = (-0.2, 0.05), body(2, 6)
+    views = CameraViews(Camera(SQUARE, 3.0, distortion=coefficients), 30, 15)
+    seen = views(joints)
+    matrix = np.array([[500.0, 0, 320], [0, 500, 240], [0, 0, 1]])  # OpenCV: y down
+    for a, b in ((0, 0), (2, 1), (4, 2)):
+        points = (views.rotations()[a, b] @ joints.mT).mT + torch.tensor([0.0, 0.0, 3.0])
+        down = (points * torch.tensor([1.0, -1.0, 1.0])).reshape(-1, 3).numpy()
+        expected, _ = cv2.projectPoints(
+            down, np.zeros(3), np.zeros(3), matrix, np.array([*coefficients, 0, 0])
+        )
+        assert_close(seen[a, b, ..., :2].reshape(-1, 2), torch.from_numpy(expected[:, 0]), atol=1e-9, rtol=0)
+    metres = CameraViews(Camera(SQUARE, 3.0, distortion=coefficients), 30, 15, units="metres")(joints)
+    offset = seen[..., :2] - torch.tensor([320.0, 240.0], dtype=torch.float64)
+    assert_close(metres[..., :2], offset * torch.tensor([3.0 / 500, -3.0 / 500], dtype=torch.float64))
+
+
 @pytest.mark.errors
-def test_the_error_for_a_joint_behind_the_camera_names_a_distance():
-    joints = torch.zeros(1, 2, 3)
-    joints[0, 1] = torch.tensor([0.0, 0.0, -1.5])
+def test_joints_that_are_not_centred_are_refused_with_a_distance():
+    joints = torch.zeros(1, 3, 3)
+    joints[0, 1:] = torch.tensor([0.0, 0.0, -1.5])
     with pytest.raises(ConfigError, match=r"behind a camera.*subject at 1\.2 m.*distance above 1\.5"):
         CameraViews(Camera(SQUARE, 1.2))(joints)
-    CameraViews(Camera(SQUARE, 1.6))(joints)
-    # in front of the recording camera, but behind the one that went round
-    joints[0, 1] = torch.tensor([-1.5, 0.0, 0.0])
-    CameraViews(Camera(SQUARE, 1.2), azimuth=0, altitude=0)(joints)
-    with pytest.raises(ConfigError, match="behind a camera"):
-        CameraViews(Camera(SQUARE, 1.2), azimuth=90)(joints)
+    CameraViews(Camera(SQUARE, 1.9))(joints)
+    with pytest.raises(ConfigError, match=r"distortion \(k1, k2\)"):
+        Camera(SQUARE, 3.0, distortion=(0.1, 0.2, 0.3))
 
 
 @pytest.mark.errors

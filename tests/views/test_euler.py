@@ -58,6 +58,44 @@ def test_scipy_gives_the_same_matrix(azimuth, altitude):
     assert_close(found, torch.from_numpy(expected), atol=1e-12, rtol=0)
 
 
+@given(*[st.floats(-180, 180) for _ in range(3)])
+def test_the_order_yxz_is_the_matrix_that_the_paper_writes_out(azimuth, altitude, roll):
+    """R_yxz as in the source of the paper; sin and cos of x: altitude, y: azimuth, z: roll."""
+    (sx, cx), (sy, cy), (sz, cz) = (
+        (math.sin(math.radians(angle)), math.cos(math.radians(angle))) for angle in (altitude, azimuth, roll)
+    )
+    printed = [
+        [cy * cz - sx * sy * sz, cy * sz + sx * sy * cz, -sy * cx],
+        [-cx * sz, cx * cz, sx],
+        [sy * cz + sx * cy * sz, sy * sz - sx * cy * cz, cx * cy],
+    ]
+    angles = [torch.tensor(angle, dtype=torch.float64) for angle in (azimuth, altitude, roll)]
+    assert_close(make_rotations(*angles, order="yxz"), torch.tensor(printed, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("order", ["xyz", "yxz", "zyx", "xzy"])
+def test_every_order_is_a_product_of_the_papers_three_matrices(order):
+    """scipy's rotations of a body are the transposes of the paper's rotations of the axes."""
+    angles = {"x": 20.0, "y": -50.0, "z": 35.0}
+    product = np.eye(3)
+    for axis in order:
+        product = product @ Rotation.from_euler(axis, -angles[axis], degrees=True).as_matrix()
+    found = make_rotations(*(torch.tensor(angles[axis], dtype=torch.float64) for axis in "yxz"), order=order)
+    assert_close(found, torch.from_numpy(product))
+
+
+def test_the_order_of_views_is_an_option_and_keeps_the_recorded_view():
+    joints = skeletons(4, 5)
+    usual, other = EulerViews(30, 30)(joints), EulerViews(30, 30, order="yxz")(joints)
+    assert torch.equal(bits(other[2, 2]), bits(joints))
+    assert_close(other[:, 2], usual[:, 2])  # one angle alone: no order
+    assert_close(other[2], usual[2])
+    assert (other[4, 4] - usual[4, 4]).abs().max() > 0.01
+    assert_close(EulerSimple(30, 30, order="yxz")(joints), EulerSimple(30, 30)(joints))
+    with pytest.raises(ConfigError, match="order is one of xyz, xzy, yxz"):
+        EulerViews(order="xy")
+
+
 def test_the_default_grid_is_seven_by_seven_degrees_ascending():
     views = EulerViews()
     assert views.azimuths == views.altitudes == (-45.0, -30.0, -15.0, 0.0, 15.0, 30.0, 45.0)

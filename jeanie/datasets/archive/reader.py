@@ -130,6 +130,11 @@ class Archive(Sequence[Motion]):
         return self._read_motion(range(len(self))[index])
 
     @property
+    def root(self) -> Path:
+        """The folder of the archive."""
+        return self.path
+
+    @property
     def motions(self) -> "Archive":
         return self
 

@@ -39,7 +39,7 @@ from jeanie.skeleton.motion import Motion
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["ArchiveWriter", "Record", "make_record", "write_archive"]
+__all__ = ["ArchiveLocked", "ArchiveWriter", "Record", "make_record", "write_archive"]
 
 _SYNC_SECONDS = 2.0
 _SYNC_CLIPS = 2000
@@ -48,6 +48,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "valid": np.dtype("u1"),
     "names": np.dtype("u1"),
 }
+
+
+class ArchiveLocked(DataError):
+    """Another process is writing the archive."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class ArchiveWriter:
 
     Raises:
         ConfigError: ``out`` exists and is not an archive.
-        DataError: Another process writes this archive.
+        ArchiveLocked: Another process writes this archive.
     """
 
     def __init__(self, out: str | Path, name: str) -> None:
@@ -243,7 +247,9 @@ class ArchiveWriter:
                 was_replaced = True
             if was_replaced:
                 self._files.close()
-                raise DataError(f"{self.out}: another process is writing this archive; wait until it ends")
+                raise ArchiveLocked(
+                    f"{self.out}: another process is writing this archive; wait until it ends"
+                )
 
     def _append_line(self, line: dict[str, Any]) -> None:
         self._pending.append(line)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from jeanie._internal.files import write_atomically
@@ -10,9 +10,26 @@ from jeanie.datasets import Dataset
 from jeanie.datasets.clip_names import parse_tags
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton import Motion
-from jeanie.views.camera_position import Position, estimate_positions_by
+from jeanie.views.camera import Camera
+from jeanie.views.camera_position import (
+    NTU_SETUPS,
+    Position,
+    correct_height,
+    estimate_positions_by,
+    read_setups,
+)
 
-__all__ = ["clip_names", "measure_setups", "setup_numbers", "write_setups"]
+__all__ = [
+    "TABLE",
+    "clip_names",
+    "find_setups_file",
+    "measure_setups",
+    "read_known_setups",
+    "setup_numbers",
+    "write_setups",
+]
+
+TABLE = "setups.csv"
 
 
 def clip_names(dataset: Dataset) -> Sequence[str]:
@@ -35,17 +52,39 @@ def setup_numbers(dataset: Dataset) -> Sequence[int | None]:
     return [parse_tags(name).setup for name in clip_names(dataset)]
 
 
-def measure_setups(
-    dataset: Dataset, each: int = 200, progress: Callable[[int, int], None] | None = None
-) -> dict[int, Position]:
-    """Estimate the camera position of every setup from bodies that stand upright on the floor (`positions_by`).
+def find_setups_file(root: str | Path) -> Path | None:
+    """Return the table ``setups.csv`` beside a data set, or in its folder; None if there is none.
 
-    Clips of people who sit or bend err by several decimetres; the mean over many different actions does not.
+    ``jeanie prepare`` replaces the folder of an archive, so the table belongs beside it.
+    """
+    root = Path(root).absolute()
+    return next((path for path in (root.with_name(TABLE), root / TABLE) if path.is_file()), None)
+
+
+def read_known_setups(root: str | Path | None) -> dict[int, Camera]:
+    """Return the cameras of NTU by setup: S001 to S017 as published, the others from ``setups.csv``."""
+    path = None if root is None else find_setups_file(root)
+    cameras = {} if path is None else read_setups(path)
+    return dict(sorted((cameras | dict(NTU_SETUPS)).items()))
+
+
+def measure_setups(
+    dataset: Dataset,
+    each: int = 200,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    without: Collection[int] = (),
+) -> dict[int, Position]:
+    """Estimate the camera position of every setup from bodies that stand upright on the floor.
+
+    Clips of people who sit or bend err by several decimetres; the mean over many different actions does not. Heights
+    are corrected for the distance from the floor to the lowest joint (`correct_height`).
 
     Args:
         dataset: The data set.
         each: Clips per setup, evenly spaced.
         progress: Called with (clips done, all clips).
+        without: Setups to leave out.
     """
     if each < 1:
         raise ConfigError(f"each is 1 or more clips per setup, got {each}")
@@ -58,8 +97,13 @@ def measure_setups(
             f"data set {dataset.name!r}: no clip has a setup number; expected names like S001C002P003R002A013"
         )
     chosen = [
-        (setup, clip) for setup, clips in sorted(members.items()) for clip in _select_evenly(clips, each)
+        (setup, clip)
+        for setup, clips in sorted(members.items())
+        if setup not in without
+        for clip in _select_evenly(clips, each)
     ]
+    if not chosen:
+        return {}
     setups = iter([setup for setup, _ in chosen])
 
     def motions() -> Iterator[Motion]:
@@ -68,7 +112,8 @@ def measure_setups(
             if progress:
                 progress(done, len(chosen))
 
-    return estimate_positions_by(motions(), lambda _: next(setups))
+    found = estimate_positions_by(motions(), lambda _: next(setups))
+    return {setup: correct_height(position) for setup, position in found.items()}
 
 
 def _select_evenly(clips: Sequence[int], count: int) -> list[int]:

@@ -117,8 +117,8 @@ class Protocol:
             validation: Share of the training classes that is held out; 0 trains on all of them.
             apart: Tags in which queries differ from supports (default: those of the protocol).
             setups: Groups of setup numbers, for protocols that group cameras by height.
-            root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``). Its file
-                ``setups.csv`` is read if ``setups`` is not given.
+            root: Folder of the data set (default: the one that it was opened from). The file ``setups.csv``
+                beside it is read if ``setups`` is not given.
 
         Raises:
             ConfigError: An option is out of range, or the data set has too few classes or clips.
@@ -139,7 +139,7 @@ class Protocol:
             shot=self.shot if shot is None else shot,
             train_classes=count,
             setups=setups,
-            root=self.place(root),
+            root=self.place(getattr(dataset, "root", None) if root is None else root),
         )
 
 

@@ -12,11 +12,16 @@ from pathlib import Path
 
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError, DataError
-from jeanie.evaluation.protocols.camera_heights import clip_names, setup_numbers
+from jeanie.evaluation.protocols.camera_heights import (
+    clip_names,
+    find_setups_file,
+    read_known_setups,
+    setup_numbers,
+)
 from jeanie.evaluation.protocols.class_splits import ClassRule, ClassSplit, hold_out_classes
 from jeanie.evaluation.protocols.splits import Columns, Split
 from jeanie.fewshot.episodes import Draw, Episode, Exemplars, PublishedEpisodes, Tag, sort_tags
-from jeanie.views.camera_position import group_setups_by_height, read_setups
+from jeanie.views.camera_position import group_setups_by_height
 
 __all__ = [
     "Cameras",
@@ -191,21 +196,26 @@ def _find_clips(dataset: Dataset, names: Sequence[str], what: str = "exemplars")
 
 def _height_groups(dataset: Dataset, setups: Setups | None, root: Path | None) -> list[Tag | None]:
     """Return for each clip the third of all heights that contains its setup's camera (paper, Suppl.)."""
-    groups = _read_height_groups(root) if setups is None else setups
+    numbers = setup_numbers(dataset)
+    groups = _read_height_groups(root, set(numbers) - {None}) if setups is None else setups
     group_of = {setup: name for name, members in groups.items() for setup in members}
-    return [None if number is None else group_of.get(number) for number in setup_numbers(dataset)]
+    return [None if number is None else group_of.get(number) for number in numbers]
 
 
-def _read_height_groups(root: Path | None) -> Setups:
-    path = (Path("ntu120") if root is None else root) / "setups.csv"
-    if not path.is_file():
+def _read_height_groups(root: Path | None, recorded: set[int | None]) -> Setups:
+    """Return the setups by height: S001 to S017 as published, the others from the table beside the data set."""
+    place = Path("ntu120") if root is None else root
+    cameras = read_known_setups(place)
+    unknown = sorted(setup for setup in recorded if setup is not None and setup not in cameras)
+    if unknown:
+        path = find_setups_file(place) or place.with_name("setups.csv")
         raise DataError(
-            f"{path}: file not found; it groups the cameras by the heights of their setups. Measure them from the "
-            f"recordings: jeanie setups ntu120 {path.parent} {path}; or write the values of the data set's paper "
-            "(Liu et al., NTU RGB+D 120) into that file as rows under the heading setup,height,distance; or give "
-            "setups={'bottom': [...], 'centre': [...], 'top': [...]}"
+            f"{path}: no height for the cameras of setup {', '.join(map(str, unknown))}; setups 1 to 17 are known. "
+            f"Measure the others from the recordings: jeanie setups ntu120 {place} {path}; or write the values of the "
+            "data set's paper (Liu et al., NTU RGB+D 120) there as rows under the heading setup,height,distance; "
+            "or give setups={'bottom': [...], 'centre': [...], 'top': [...]}"
         )
-    return group_setups_by_height(read_setups(path))
+    return group_setups_by_height(cameras)
 
 
 # how to find the camera of each clip

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from jeanie.datasets import Dataset
+from jeanie.datasets.lifting import provide_lifted_archive
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.evaluation.evaluate import Models, evaluate
 from jeanie.evaluation.protocols import Protocol, get_protocol
@@ -63,6 +64,13 @@ def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement
     protocol = get_protocol(cell.protocol)
     root = _dataset_folder(protocol, data)
     place = root.with_name(cell.data) if root is not None and cell.data else root
+    if (
+        root is not None
+        and place is not None
+        and cell.data == f"{protocol.dataset}-3d"
+        and protocol.available(root)
+    ):
+        place = provide_lifted_archive(root, protocol.dataset)
     dataset = _open_dataset(cell.protocol, place)
 
     def select(way: int | None) -> list[Split]:

@@ -1,0 +1,133 @@
+"""Positions of the recording cameras of a data set: by the place of the subject, or by setup number.
+
+The paper estimates them from each data set ("Stereo projections"). A configuration stores them, so that a saved model
+simulates the same views.
+"""
+
+from bisect import bisect_right
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor
+
+from jeanie.config import Config
+from jeanie.errors import ConfigError
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+from jeanie.views.camera import CameraViews
+from jeanie.views.camera_position import CameraPositions, correct_height, find_mean_torso
+
+__all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth", "measure_views"]
+
+_DECIMALS = 3  # millimetres: estimates do not depend on the rounding of a machine
+
+
+class ClipViews(Protocol):
+    """Settings of simulated views that a clip needs."""
+
+    @property
+    def kind(self) -> str: ...
+    def find_distance(self, motion: Motion) -> float | None: ...
+
+
+def check_has_depth(layout: Layout, views: str) -> None:
+    """Raise ConfigError unless joints have depth; views turn joints in space (paper, Table 4)."""
+    if layout.dims == 2:
+        raise ConfigError(
+            f"views {views!r} need 3-D joints, got 2-D key points ({layout.name}): lift them first, with "
+            "jeanie lift apply, or set views.kind to 'none'"
+        )
+
+
+class CameraGroupsConfig(Config):
+    """Camera positions by the place of the subject: left, centre, right and bottom, centre, top (METHOD 4)."""
+
+    distance: float = Field(gt=0, description="mean distance to the subject over all clips, metres")
+    height: float = Field(description="mean height of the camera over all clips, metres")
+    x: tuple[float, float] = Field(
+        description="x of the torso between left and centre, and centre and right, metres"
+    )
+    y: tuple[float, float] = Field(description="y of the torso between bottom and centre, and centre and top")
+    distances: tuple[float, float, float] = Field(
+        description="distance of the left, centre and right clips, metres"
+    )
+    heights: tuple[float, float, float] = Field(
+        description="height of the camera for the bottom, centre and top clips"
+    )
+
+    @classmethod
+    def from_positions(cls, positions: CameraPositions) -> "CameraGroupsConfig":
+        """Return the distances of the columns and the heights of the rows; a group without clips has the mean."""
+        overall = correct_height(positions.overall)
+        columns = [positions.columns.get(name, overall).distance for name in ("left", "centre", "right")]
+        rows = [
+            correct_height(positions.rows.get(name, positions.overall)).height
+            for name in ("bottom", "centre", "top")
+        ]
+        values: dict[str, Any] = {
+            "distance": overall.distance,
+            "height": overall.height,
+            "x": positions.x_borders,
+            "y": positions.y_borders,
+            "distances": columns,
+            "heights": rows,
+        }
+        return cls(**{name: np.round(value, _DECIMALS).tolist() for name, value in values.items()})
+
+    def find_distance(self, motion: Motion) -> float:
+        """Return the distance of the camera of a motion; the mean distance if the motion is not in metres."""
+        torso = find_mean_torso(motion) if motion.layout.unit == "m" else None
+        if torso is None or not bool(torso.isfinite().all()):
+            return self.distance
+        return self.distances[bisect_right(self.x, float(torso[0]))]
+
+
+class HiddenJoints:
+    """Counts joints that simulated cameras do not see: behind a camera, or too near to it.
+
+    Copies of a model share one count.
+    """
+
+    def __init__(self) -> None:
+        self.hidden, self.measured = 0, 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HiddenJoints":
+        return self
+
+    def add(
+        self,
+        seen: Bool[Tensor, "clip person azimuth altitude frame joint"],
+        valid: Bool[Tensor, "clip person #azimuth #altitude frame joint"],
+    ) -> None:
+        """Add the valid joints of a batch in every view, and those that are not seen."""
+        self.measured += int(valid.sum()) * seen.shape[2] * seen.shape[3]
+        if not bool(seen.all()):
+            self.hidden += int(torch.logical_and(~seen, valid).sum())
+
+
+def measure_views(
+    joints: Float[Tensor, "clip person frame joint 3"],
+    valid: Bool[Tensor, "clip person frame joint"],
+    views: CameraViews,
+    distances: Float[Tensor, " clip"] | None,
+    hidden: HiddenJoints | None,
+) -> tuple[
+    Float[Tensor, "clip person azimuth altitude frame joint 3"],
+    Bool[Tensor, "clip person #azimuth #altitude frame joint"],
+]:
+    """Return the measurements of every simulated camera, and the valid joints that it sees.
+
+    Args:
+        joints, valid: Centred joints in metres, and their mask.
+        views: The simulated cameras.
+        distances: Distance of the recording camera of each clip in metres (default: that of ``views``).
+        hidden: Counts the joints that are not seen.
+    """
+    measured, seen = views.measure(joints, None if distances is None else distances[:, None])
+    valid = valid[:, :, None, None]
+    if hidden is not None:
+        hidden.add(seen, valid)
+    return measured, valid if bool(seen.all()) else valid & seen
