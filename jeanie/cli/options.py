@@ -15,12 +15,15 @@ from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
 
 __all__ = [
+    "EncoderPaths",
     "Files",
     "FormatName",
     "LayoutName",
+    "MetricPaths",
     "Migrate",
     "ModelFolder",
     "Place",
+    "ProtocolName",
     "default_library",
     "describe_migration",
     "find_library",
@@ -54,6 +57,33 @@ LayoutName = Annotated[
 
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="Model folder (default: the model that ships with jeanie).")
+]
+
+
+ProtocolName = Annotated[
+    str, typer.Argument(help="Protocol: a name that jeanie protocols lists, or a TOML file of your own.")
+]
+
+
+EncoderPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        metavar="PACKAGE.MODULE:CLASS",
+        help="Encoder from outside jeanie; a model that was saved with one is only loaded if it is named here; "
+        "repeatable.",
+    ),
+]
+
+
+MetricPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="Base distance from outside jeanie; a model that was saved with one is only loaded if it is named here; "
+        "repeatable.",
+    ),
 ]
 
 

@@ -138,7 +138,7 @@ def _print_answer(
 ) -> None:
     """Print one answer on one line, immediately."""
     if as_json:
-        when = {} if ends is None else {"start": round(ends[0], 3), "end": round(ends[1], 3)}
+        when = {} if ends is None else {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
         far = {"distance": distance if isfinite(distance) else None}
         typer.echo(json.dumps(about | when | {"label": label, "confidence": round(confidence, 4)} | far))
     else:

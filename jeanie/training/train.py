@@ -13,13 +13,14 @@ import torch
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.memory import keep_freed_memory
 from jeanie._internal.seeds import use_seed
-from jeanie.compute.distributed import World, join_process_group
+from jeanie.compute.distributed import join_process_group
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.model import FewShotModel
+from jeanie.fewshot.parts import EncoderPart, MetricPart
 from jeanie.training.augment import DatasetWithMirrors, add_mirrored_classes
 from jeanie.training.config import TrainConfig
 from jeanie.training.recipes import Recipe
@@ -45,6 +46,8 @@ def train(
     resume: bool = False,
     progress: ProgressCallback | None = None,
     device: str | None = None,
+    encoder: EncoderPart = None,
+    metric: MetricPart = None,
 ) -> Run:
     """Train a model on every split of a protocol, or on one, and write a run folder.
 
@@ -65,6 +68,7 @@ def train(
         resume: Whether to continue the run in ``out``. The result has the same bits as an uninterrupted run.
         progress: Called after every step.
         device: Device; by default that of the model, or CUDA if available.
+        encoder, metric: Parts from outside of a model that is given as a configuration; see ``FewShotModel``.
 
     Returns:
         The run.
@@ -85,7 +89,15 @@ def train(
         dataset = chosen.open() if dataset is None else dataset
         splits = _select_splits(chosen, dataset, split, train_classes, validation)
         _check_margin(splits, config)
-        initial = _make_initial_model(model, dataset, config, world)
+        if isinstance(model, FewShotModel):
+            if encoder is not None or metric is not None:
+                raise ConfigError("encoder and metric belong to a configuration; this model has its own")
+            initial = copy.deepcopy(model)
+        else:
+            with use_seed(config.seed, _WEIGHTS):
+                initial = FewShotModel(model, dataset.layout, encoder=encoder, metric=metric)
+        check_has_weights(initial)
+        initial = initial.to(world.device)
         pool: Dataset = DatasetWithMirrors(dataset) if config.mirror else dataset
         episodes = [
             (add_mirrored_classes(each) if config.mirror else each).training_episodes(
@@ -101,6 +113,7 @@ def train(
         run = open_run(
             Path(out),
             protocol=chosen.name,
+            dataset=chosen.dataset,
             recipe=Recipe(model=initial.config, train=config),
             splits=splits,
             start=_hash_weights(model) if isinstance(model, FewShotModel) else None,
@@ -124,19 +137,6 @@ def train(
                 progress,
             ).train()
     return run
-
-
-def _make_initial_model(
-    model: FewShotModel | ModelConfig, dataset: Dataset, config: TrainConfig, world: World
-) -> FewShotModel:
-    """Return the model that every split starts from."""
-    if isinstance(model, FewShotModel):
-        initial = copy.deepcopy(model)
-    else:
-        with use_seed(config.seed, _WEIGHTS):
-            initial = FewShotModel(model, dataset.layout)
-    check_has_weights(initial)
-    return initial.to(world.device)
 
 
 def _select_splits(

@@ -6,6 +6,7 @@ gets a new entry. An entry without its JSON file is incomplete and is computed a
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,20 @@ from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.recogniser.search.windows import cut_windows, project_features, window_features, window_frames
 
-__all__ = ["CacheEntry", "FeatureFile", "FeatureRecipe", "build_cache", "list_entries", "read_clip_states"]
+__all__ = [
+    "CacheEntry",
+    "FeatureFile",
+    "FeatureRecipe",
+    "build_cache",
+    "is_cache_file",
+    "list_entries",
+    "read_clip_states",
+]
 
 FORMAT = 1
 _WINDOWS = 2048  # per file
 _CLIPS = 16  # per entry
+_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.safetensors)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +104,15 @@ def read_clip_states(archive: Dataset) -> list[str] | None:
                 return None
             known[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
     return [f"{clip.name} {clip.index} {known[clip.source]}" for clip in archive.clips]
+
+
+def is_cache_file(path: Path) -> bool:
+    """Return whether a file is one of a cache, by its name.
+
+    >>> is_cache_file(Path("0123456789abcdef0123456789abcdef-0.safetensors")), is_cache_file(Path("notes.json"))
+    (True, False)
+    """
+    return _FILE_NAME.fullmatch(path.name) is not None
 
 
 def list_entries(
