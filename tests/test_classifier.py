@@ -28,7 +28,7 @@ ARRAYS = [motion.joints[:, 0].numpy() for motion in MOTIONS]
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def classifier():
     return JeanieClassifier("dtw").fit(MOTIONS, LABELS)
 
 
@@ -83,23 +83,27 @@ def test_the_checks_of_scikit_learn_pass(check):
     check()
 
 
-def test_distances_are_those_of_the_model(fitted):
+def test_distances_are_those_of_the_model(classifier):
     expected = FewShotModel.raw("dtw").distances(MOTIONS[:6], MOTIONS).double().numpy()
-    distances, index = fitted.kneighbors(MOTIONS[:6], n_neighbors=20)
+    distances, index = classifier.kneighbors(MOTIONS[:6], n_neighbors=20)
     np.testing.assert_allclose(distances, np.sort(expected, 1), rtol=1e-4, atol=1e-5)
     assert index[:, 0].tolist() == list(range(6))
-    assert fitted.kneighbors(MOTIONS[:6], return_distance=False).shape == (6, 1)
+    assert classifier.kneighbors(MOTIONS[:6], return_distance=False).shape == (6, 1)
 
 
-def test_neighbours_of_the_examples_leave_themselves_out(fitted):
-    index = fitted.kneighbors(n_neighbors=3, return_distance=False)
+def test_neighbours_of_the_examples_leave_themselves_out(classifier):
+    index = classifier.kneighbors(n_neighbors=3, return_distance=False)
     assert all(number not in row for number, row in enumerate(index.tolist()))
 
 
-def test_prediction_is_the_most_probable_class(fitted):
-    probabilities = fitted.predict_proba(MOTIONS)
+def test_prediction_is_the_most_probable_class(classifier):
+    probabilities = classifier.predict_proba(MOTIONS)
     np.testing.assert_allclose(probabilities.sum(1), 1)
-    assert fitted.classes_[probabilities.argmax(1)].tolist() == fitted.predict(MOTIONS).tolist() == LABELS
+    assert (
+        classifier.classes_[probabilities.argmax(1)].tolist()
+        == classifier.predict(MOTIONS).tolist()
+        == LABELS
+    )
 
 
 def test_the_mean_of_several_neighbours_counts():
@@ -112,9 +116,9 @@ def test_the_mean_of_several_neighbours_counts():
     np.testing.assert_allclose(three._class_distances(MOTIONS[:2])[:, 0], np.mean(own, 1))
 
 
-def test_arrays_with_a_layout_are_motions(fitted):
+def test_arrays_with_a_layout_are_motions(classifier):
     by_array = JeanieClassifier("dtw", layout="core15").fit(ARRAYS, LABELS)
-    assert by_array.predict(ARRAYS[:5]).tolist() == fitted.predict(MOTIONS[:5]).tolist()
+    assert by_array.predict(ARRAYS[:5]).tolist() == classifier.predict(MOTIONS[:5]).tolist()
     stacked = np.stack([array[:10] for array in ARRAYS])
     assert JeanieClassifier("dtw", layout=tiny_task.LAYOUT).fit(stacked, LABELS).score(stacked, LABELS) == 1
 
@@ -128,27 +132,27 @@ def test_the_tools_of_scikit_learn_work():
     assert pipeline.score(MOTIONS, LABELS) == 1
 
 
-def test_a_fitted_classifier_survives_pickling_and_cloning(fitted):
-    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
-    assert again.predict(MOTIONS[:3]).tolist() == fitted.predict(MOTIONS[:3]).tolist()
+def test_a_fitted_classifier_survives_pickling_and_cloning(classifier):
+    again = pickle.loads(pickle.dumps(classifier))  # noqa: S301
+    assert again.predict(MOTIONS[:3]).tolist() == classifier.predict(MOTIONS[:3]).tolist()
     with pytest.raises(NotFittedError):
-        clone(fitted).predict(MOTIONS)
+        clone(classifier).predict(MOTIONS)
 
 
 @pytest.mark.errors
-def test_wrong_samples_and_parameters_are_explained(fitted):
+def test_wrong_samples_and_parameters_are_explained(classifier):
     with pytest.raises(ConfigError, match="need the layout of their joints"):
         JeanieClassifier("dtw").fit(ARRAYS, LABELS)
     with pytest.raises(ShapeError, match=r"sample 0 needs shape \[frame, joint, 3\]"):
-        fitted.predict([np.zeros((4, 5))])
+        classifier.predict([np.zeros((4, 5))])
     with pytest.raises(ShapeError, match=r"use \[motion\]"):
-        fitted.predict(MOTIONS[0])
+        classifier.predict(MOTIONS[0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         JeanieClassifier("dtw").fit(MOTIONS, LABELS[:3])
     with pytest.raises(ConfigError, match="n_neighbors is 1 or more"):
         JeanieClassifier("dtw", n_neighbors=0).fit(MOTIONS, LABELS)
     with pytest.raises(ConfigError, match="n_neighbors is 1 to 20"):
-        fitted.kneighbors(MOTIONS, n_neighbors=21)
+        classifier.kneighbors(MOTIONS, n_neighbors=21)
     with pytest.raises(ConfigError, match="model needs 'shipped'"):
         JeanieClassifier(3).fit(MOTIONS, LABELS)
 

@@ -68,7 +68,7 @@ def known_classes():
     return list(dict.fromkeys(PROTOCOLS["synthetic"].open().labels))
 
 
-def listed(train, validation, test):
+def lists_text(train, validation, test):
     return LISTS.split("[classes]")[0] + (
         f"[classes]\nrule = 'lists'\ntrain = {train}\nvalidation = {validation}\ntest = {test}\n"
     )
@@ -76,7 +76,7 @@ def listed(train, validation, test):
 
 def test_listed_classes_are_trained_validated_and_tested(tmp_path):
     names = known_classes()
-    protocol = get_protocol(write(tmp_path, listed(names[:3], names[3:5], names[5:7])))
+    protocol = get_protocol(write(tmp_path, lists_text(names[:3], names[3:5], names[5:7])))
     dataset = protocol.open()
     (split,) = protocol.splits(dataset)
     assert split.train_classes == tuple(names[:3])
@@ -103,7 +103,7 @@ def test_errors_name_the_file_and_the_problem(tmp_path):
         ((names[:2], [], ["drinkk", names[4]]), "no class 'drinkk'; .* did you mean 'drink'"),
         ((names[:2], [], names[1:3]), "more than one list"),
     ):
-        protocol = get_protocol(write(tmp_path, listed(*lists)))
+        protocol = get_protocol(write(tmp_path, lists_text(*lists)))
         with pytest.raises(ConfigError, match=message):
             protocol.splits(protocol.open())
     with pytest.raises(ConfigError, match="did you mean 'synthetic'"):

@@ -155,7 +155,7 @@ def draw_training(steps: Sequence[tuple[int, float, float, float | None]]) -> st
     width, height, left, right, bottom, top = 460.0, 220.0, 40.0, 34.0, 34.0, 10.0
     last = max(1, steps[-1][0])
     episodes = torch.tensor([step[0] for step in steps], dtype=torch.float64)
-    losses, accuracies = (_smooth([step[column] for step in steps]) for column in (1, 2))
+    losses, accuracies = _smooth([step[1] for step in steps]), _smooth([step[2] for step in steps])
     most = max(float(losses.max()), 1e-9)
 
     def x(episode: Number) -> float:
