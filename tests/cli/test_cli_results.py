@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from movements import joined, performed
+from movements import join_clips, open_clip
 from typer.testing import CliRunner
 
 from jeanie._internal.tabular import format_csv, format_latex
@@ -48,11 +48,11 @@ def check(kind, text):
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("lab")
     (root / "in").mkdir()
-    joints, _ = joined([performed(action, 1) for action in ("wave", "kick_forward")], pause=1.0)
+    joints, _ = join_clips([open_clip(action, 1) for action in ("wave", "kick_forward")], pause=1.0)
     write_npz(Motion(joints, LAYOUTS["ntu25"], rate=30.0), root / "in" / LONG_NAME)
-    write_npz(performed("clap", 1), root / "in" / "clap.npz")
-    write_npz(performed("kick_forward", 0), root / "kick.npz")
-    write_npz(performed("clap", 0), root / "applause.npz")
+    write_npz(open_clip("clap", 1), root / "in" / "clap.npz")
+    write_npz(open_clip("kick_forward", 0), root / "kick.npz")
+    write_npz(open_clip("clap", 0), root / "applause.npz")
     return root
 
 
@@ -119,12 +119,12 @@ def test_label_and_recognise_speak_the_same_language(folder, tmp_path):
     ]
     assert (tmp_path / "labels.html").exists()
     with Recogniser.load(tmp_path / "library.db") as recogniser:
-        recogniser.enrol("clap", performed("clap", 0))
+        recogniser.enrol("clap", open_clip("clap", 0))
     done = run("recognise", folder / "in" / "clap.npz", "--library", tmp_path / "library.db", "--json",
                "--csv", tmp_path / "answers.csv")  # fmt: skip
     (answer,) = check("recognise", done.stdout)["results"]
     assert (answer["label"], answer["start_s"]) == ("clap", 0)
-    assert answer["end_s"] == pytest.approx(len(performed("clap", 1)) / performed("clap", 1).rate, abs=1e-3)
+    assert answer["end_s"] == pytest.approx(len(open_clip("clap", 1)) / open_clip("clap", 1).rate, abs=1e-3)
     (row,) = read_csv(tmp_path / "answers.csv")
     assert row["label"] == "clap"
     assert check("error", run("recognise", "nowhere.npz", "--json").stdout)
@@ -132,7 +132,7 @@ def test_label_and_recognise_speak_the_same_language(folder, tmp_path):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
 def test_a_browser_sorts_filters_and_exports(tmp_path):
-    motion = performed("wave")
+    motion = open_clip("wave")
     rows = [
         {"file": name, "start_s": 0.0, "end_s": 1.5, "label": None, "confidence": sure, "distance": 1 - sure}
         for name, sure in ((EVIL, 0.2), ('b, "quoted"', 0.9), ("c", 0.6))
@@ -225,7 +225,7 @@ def test_a_wrong_name_gets_a_suggestion(arguments, message):
 def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, content):
     file = tmp_path / "recording.csv"
     file.write_bytes(content)
-    write_npz(performed("clap"), tmp_path / "clap.npz")
+    write_npz(open_clip("clap"), tmp_path / "clap.npz")
     done = run("enrol", "clap", tmp_path / "clap.npz", "--library", file)
     assert done.exit_code == 2
     assert "it is left as it is" in done.stderr

@@ -22,8 +22,7 @@ from torch import Tensor
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
 from jeanie.compute.processes import run_parallel
-from jeanie.datasets.archive.reader import Archive
-from jeanie.datasets.dataset import Dataset, FileDataset
+from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
@@ -37,13 +36,12 @@ __all__ = [
     "build_cache",
     "is_cache_file",
     "list_entries",
-    "read_clip_states",
 ]
 
 FORMAT = 1
 _WINDOWS = 2048  # per file
 _CLIPS = 16  # per entry
-_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.safetensors)")
+_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.safetensors)|clips\.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,26 +82,6 @@ class FeatureFile:
         """Return features of some windows; the prefix "coarse." gives the projected features."""
         with safe_open(self.path, framework="pt") as file:
             return _read_features(file, set(file.keys()), rows, prefix)
-
-
-def read_clip_states(archive: Dataset) -> list[str] | None:
-    """Return the state of each clip: checksums for an archive, size and modification time for files.
-
-    Return None if the state is unknown, for example for generated motions.
-    """
-    if isinstance(archive, Archive):
-        return [hash_bytes(row.tobytes()) for row in archive.rows]
-    if not isinstance(archive, FileDataset):
-        return None
-    known: dict[Path, str] = {}
-    for clip in archive.clips:
-        if clip.source not in known:
-            try:
-                state = clip.source.stat()
-            except OSError:
-                return None
-            known[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
-    return [f"{clip.name} {clip.index} {known[clip.source]}" for clip in archive.clips]
 
 
 def is_cache_file(path: Path) -> bool:
