@@ -10,11 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
-from jeanie.cli.options import ModelFolder, open_source
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+    open_source,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
 from jeanie.datasets import read_motion
 from jeanie.errors import ConfigError
-from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import Hit, rate_matches
 from jeanie.recogniser.search.find import SearchResult
@@ -54,6 +59,8 @@ def find(
         bool, typer.Option("--skip-bad", help="Skip files that cannot be read and list them.")
     ] = False,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
@@ -62,7 +69,7 @@ def find(
         query = read_motion(example)
         if part is not None:
             query = query[_parse_part(part, query.rate or 30.0, len(query))]
-        loaded, dataset = FewShotModel.load(model), open_source(archive)
+        loaded, dataset = load_model(model, encoders, metrics), open_source(archive)
         with show_progress(not as_json) as bar:
             found = find_in(
                 loaded, query, dataset, k,

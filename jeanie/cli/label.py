@@ -10,11 +10,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, LatexFile, check_folders, write_rows
-from jeanie.cli.options import ModelFolder, open_source
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+    open_source,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.datasets import Dataset, read_motion
 from jeanie.errors import ConfigError
-from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import describe_result
 from jeanie.recogniser.labelling import LabelConfig, Labelling
@@ -50,6 +55,8 @@ def label(
         int, typer.Option(min=1, help=_describe_option("neighbours"))
     ] = _DEFAULTS.neighbours,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", "--out", help="Write the labels to this CSV file.")
     ] = None,
@@ -68,7 +75,9 @@ def label(
         names = _clip_names(dataset)
         given = _read_examples(examples, dataset, names)
         with show_progress(not as_json, "pairs") as bar:
-            found = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
+            found = label_motions(
+                load_model(model, encoders, metrics), dataset.motions, given, config, progress=bar
+            )
         rows = [
             describe_result(name, tag, sure, None, None)
             for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)

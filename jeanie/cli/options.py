@@ -11,6 +11,7 @@ from jeanie.datasets import DATASETS, Dataset, open_dataset, read_motion
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.folders import open_folder
 from jeanie.errors import ConfigError
+from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
 
@@ -27,6 +28,7 @@ __all__ = [
     "default_library",
     "describe_migration",
     "find_library",
+    "load_model",
     "name_motion",
     "open_source",
     "read_motions",
@@ -90,6 +92,11 @@ MetricPaths = Annotated[
 Migrate = Annotated[
     bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
 ]
+
+
+def load_model(model: Path | None, encoders: list[str] | None, metrics: list[str] | None) -> FewShotModel:
+    """Load the model of --model, or the shipped one; parts from outside need --encoder and --metric."""
+    return FewShotModel.load(model, encoder=encoders, metric=metrics)
 
 
 def default_library() -> Path:

@@ -10,14 +10,17 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    EncoderPaths,
     Files,
     FormatName,
     LayoutName,
+    MetricPaths,
     Migrate,
     ModelFolder,
     Place,
     describe_migration,
     find_library,
+    load_model,
     name_motion,
     read_motions,
 )
@@ -48,6 +51,8 @@ def recognise(
     form: FormatName = None,
     layout: LayoutName = None,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +63,10 @@ def recognise(
         check_folders(csv, latex)
         motions = read_motions(files, form, layout)
         with Recogniser.load(
-            find_library(library), model=model, threshold=threshold, migrate=migrate
+            find_library(library),
+            model=load_model(model, encoders, metrics),
+            threshold=threshold,
+            migrate=migrate,
         ) as recogniser:
             if not recogniser.actions:
                 raise ConfigError(

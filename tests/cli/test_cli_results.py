@@ -1,6 +1,7 @@
 """What commands give to other programs: one vocabulary, CSV, LaTeX, pages, logs, and names that are not cut."""
 
 import csv
+import inspect
 import json
 import re
 import shutil
@@ -10,15 +11,18 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from movements import join_clips, open_clip
+from own_parts import JointMlp
 from typer.testing import CliRunner
 
 from jeanie._internal.tabular import format_csv, format_latex
-from jeanie.cli.app import app
+from jeanie.cli.app import COMMANDS, app
 from jeanie.cli.terminal import LogProgress
 from jeanie.datasets.formats.npz import write_npz
+from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.explain.hits_page import render_hits_page
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.training.recipes import PRETRAINED_MODEL
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -244,3 +248,26 @@ def test_the_cache_is_shown_and_cleared(folder, search):
     done = json.loads(run("cache", "--cache", folder / "cache", "--clear", "--json").stdout)
     assert done["removed"] == {key: before[key] for key in ("files", "entries", "bytes")}
     assert list((folder / "cache").iterdir()) == [kept]
+
+
+def test_every_command_that_loads_a_model_takes_its_encoder():
+    """Such a model is loaded only if its encoder is named, so the option must exist wherever --model does."""
+    for functions in COMMANDS.values():
+        for function in functions:
+            names = set(inspect.signature(function).parameters)
+            if "model" in names:
+                assert names >= {"encoders", "metrics"}, function.__name__
+
+
+def test_a_model_with_an_own_encoder_is_used_only_if_it_is_named(tmp_path):
+    config = PRETRAINED_MODEL.with_values(components=())
+    FewShotModel(config, encoder=JointMlp).save(tmp_path / "model")
+    for name in ("a", "b"):
+        write_npz(open_clip("wave"), tmp_path / f"{name}.npz")
+    arguments = ["align", tmp_path / "a.npz", tmp_path / "b.npz", "--model", tmp_path / "model", "--json"]
+    refused = run(*arguments)
+    assert refused.exit_code == 2
+    assert "--encoder own_parts:JointMlp" in json.loads(refused.stdout)["error"]
+    done = run(*arguments, "--encoder", "own_parts:JointMlp")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["distance"] == pytest.approx(0, abs=1e-4)
