@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jeanie.alignment import Alignment, align, distances, fvm, trace
+    from jeanie.classifier import JeanieClassifier
     from jeanie.config import Config
     from jeanie.datasets import DATASETS, Dataset, detect_format, open_dataset, read_motion
     from jeanie.datasets.synthetic.dataset import open_synthetic
@@ -72,6 +73,7 @@ __all__ = [
     "FvmConfig",
     "GraphEncoderConfig",
     "InputConfig",
+    "JeanieClassifier",
     "JeanieConfig",
     "JeanieError",
     "Layout",
@@ -127,6 +129,7 @@ _NAMES = {
         "fvm",
         "trace",
     ),
+    "jeanie.classifier": ("JeanieClassifier",),
     "jeanie.config": ("Config",),
     "jeanie.datasets": (
         "DATASETS",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, suggest_name
 
 __all__ = ["Config"]
 
@@ -111,6 +111,7 @@ class Config(BaseModel):
             raise ConfigError(
                 f"{type(self).__name__} has no '{name}.{next(iter(table))}': {name} is not a section; "
                 f"the options are {', '.join(type(self).model_fields)}"
+                f"{suggest_name(name, type(self).model_fields)}"
             )
         try:
             return self._change_kind(name, section, table).with_values(table)
@@ -173,7 +174,10 @@ def _describe(cls: type[Config], error: ValidationError) -> str:
             tag = context["discriminator"].strip("'")
             text = f"{tag} needs one of {context['expected_tags']}, got {context['tag']!r}"
         elif problem["type"] == "extra_forbidden":
-            text = f"no such option; the options are {', '.join(cls.model_fields)}"
+            names = cls.model_fields
+            text = (
+                f"no such option; the options are {', '.join(names)}{suggest_name(problem['loc'][-1], names)}"
+            )
         else:
             text = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, got {problem['input']!r}"
         lines.append(f"{place}: {text}" if place else text)

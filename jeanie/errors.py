@@ -1,6 +1,9 @@
 """The errors that jeanie raises on purpose. Each says what was expected, what came, and what to do."""
 
-__all__ = ["ConfigError", "DataError", "JeanieError", "ShapeError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["ConfigError", "DataError", "JeanieError", "ShapeError", "suggest_name"]
 
 
 class JeanieError(Exception):
@@ -17,3 +20,13 @@ class ConfigError(JeanieError, ValueError):
 
 class DataError(JeanieError, ValueError):
     """A file or data set cannot be read; names the file, the line where known, and the cause."""
+
+
+def suggest_name(name: object, known: Iterable[object]) -> str:
+    """Return the end of a message about an unknown name: the most similar known name, or nothing.
+
+    >>> suggest_name("gama", ["gamma", "shift"])
+    "; did you mean 'gamma'?"
+    """
+    near = get_close_matches(str(name), [str(one) for one in known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "encoders": {"errors", "config", "skeleton"},
     "alignment": {"errors"},
     "fewshot": {"errors", "config", "_internal", "skeleton", "views", "encoders", "alignment"},
+    "classifier": {"errors", "skeleton", "fewshot"},
     "plots": {"errors", "skeleton", "alignment"},
     "evaluation": _BASE | {"fewshot"},
     "training": _BASE | {"fewshot", "evaluation"},
@@ -253,7 +254,7 @@ def test_the_modules_have_an_order():
 
 def test_importing_jeanie_does_no_work():
     """No optional library, no thread pool, no file is touched by ``import jeanie``."""
-    optional = ("matplotlib", "scipy", "pandas", "fastapi", "onnx")
+    optional = ("matplotlib", "scipy", "pandas", "fastapi", "onnx", "sklearn")
     code = f"import jeanie, sys; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -1,6 +1,7 @@
 """HTML pages of one file: style, script and data are inside, and nothing is loaded from the network."""
 
 import json
+from collections.abc import Sequence
 from importlib import resources
 from string import Template
 from typing import Any
@@ -16,7 +17,13 @@ def read_resource(package: str, name: str) -> str:
 
 
 def fill_page(
-    package: str, template: str, *, style: str, script: str = "", data: Any = None, **parts: str
+    package: str,
+    template: str,
+    *,
+    style: str,
+    script: str | Sequence[str] = (),
+    data: Any = None,
+    **parts: str,
 ) -> str:
     """Fill an HTML template of a package.
 
@@ -25,11 +32,12 @@ def fill_page(
         template: Name of the template. It has the placeholders ``$style``, ``$script``, ``$script_hash``, ``$data``
             and those of ``parts``.
         style: Name of the style sheet.
-        script: Name of the script; empty for a page without a script.
+        script: Name of the script, or names of scripts that run one after another; empty for a page without a script.
         data: Value that the script reads as JSON.
         parts: Values of the other placeholders, as HTML.
     """
-    code = read_resource(package, script) if script else ""
+    names = [script] if isinstance(script, str) else script
+    code = "\n".join(read_resource(package, name) for name in names if name)
     return Template(read_resource(package, template)).substitute(
         style=read_resource(package, style),
         script=code,

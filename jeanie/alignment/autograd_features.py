@@ -16,9 +16,10 @@ from jeanie.alignment.backends import native
 from jeanie.alignment.backends.torch_recursion import softmin
 from jeanie.alignment.base_distance import (
     METRICS,
+    BaseDistance,
     apply_metric,
+    compute_block_costs,
     compute_gradients,
-    compute_squared_distances,
     compute_squares,
     differentiate_metric,
 )
@@ -32,7 +33,7 @@ class Options(NamedTuple):
     """The options of ``distances`` that every chunk needs."""
 
     matched: bool
-    metric: str
+    metric: str | BaseDistance
     sigma: float
     gamma: float
     shift: int
@@ -63,17 +64,28 @@ def _flatten_rows(x: Tensor, matched: bool) -> Tensor:
     return x.reshape(len(x) if matched else 1, -1, x.shape[-1])
 
 
-def _arrange_cost(squared: Tensor, query: Tensor, support: Tensor, options: Options) -> Tensor:
+def _arrange_cost(rows: Tensor, query: Tensor, support: Tensor, options: Options) -> Tensor:
     """Return cost[query, support, t, s, *query views, *support views]; matched pairs have one support each."""
     shape, order = _plan_layout(query, support, options.matched)
-    return apply_metric(squared, options.metric, options.sigma).view(shape).permute(order)
+    return rows.view(shape).permute(order)
+
+
+def _compute_rows(query: Tensor, support: Tensor, options: Options) -> Tensor:
+    """Return the costs of all rows of supports and queries; a base distance from outside gets queries first."""
+    left, right = _flatten_rows(support, options.matched), _flatten_rows(query, options.matched)
+    if isinstance(options.metric, str):
+        return compute_block_costs(left, right, options.metric, options.sigma)
+    return compute_block_costs(right, left, options.metric, options.sigma).mT.contiguous()
+
+
+def _metric_name(options: Options) -> str:
+    """Return the name of the base distance; one from outside has none and only runs in ``_compose``."""
+    assert isinstance(options.metric, str)
+    return options.metric
 
 
 def _compose(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
-    squared = compute_squared_distances(
-        _flatten_rows(support, options.matched), _flatten_rows(query, options.matched)
-    )
-    cost = _arrange_cost(squared, query, support, options)
+    cost = _arrange_cost(_compute_rows(query, support, options), query, support, options)
     if options.fvm and cost.dim() > 4:
         cost = softmin(cost.flatten(4), options.view_gamma, 4)
     if options.plan == "preprint":
@@ -118,7 +130,8 @@ def _run_table(
     squared, middle = compute_squares(
         _flatten_rows(support, options.matched), _flatten_rows(query, options.matched)
     )
-    cost = _arrange_cost(squared, query, support, options)
+    rows = apply_metric(squared, _metric_name(options), options.sigma)
+    cost = _arrange_cost(rows, query, support, options)
     single, share = cost, None
     if options.fvm and cost.dim() > 4:
         single, share = _merge_views(cost, options.view_gamma)
@@ -153,7 +166,7 @@ class _FeatureTable(torch.autograd.Function):
             return (*grads, *[None] * 3)
         matched = options.matched
         weight = plan
-        slope = None if cost is None else differentiate_metric(cost, options.metric, options.sigma)
+        slope = None if cost is None else differentiate_metric(cost, _metric_name(options), options.sigma)
         if slope is not None:
             weight = slope.mul_(plan)
         if not matched:  # a matched pair's factor is cheaper on its features
@@ -186,7 +199,7 @@ def _run_pairs(
     both = None
     if tau is not None or tau_ is not None:
         both = _fill_lengths(query, tau), _fill_lengths(support, tau_)
-    metric = METRICS.index(options.metric)
+    metric = METRICS.index(_metric_name(options))
     return native.align_matched(
         query, support, both, metric, options.sigma, options.gamma, options.band, needs_gradient
     )
@@ -223,6 +236,7 @@ def _needs_graph(query: Tensor, support: Tensor) -> bool:
 def compute_pairs(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor | None:
     """Return distances ``[pair]`` without storing their costs, or None if the kernel cannot compute them."""
     plain = query.dim() == support.dim() == 3 and options.gamma > 0 and options.plan == "smooth"
+    plain = plain and isinstance(options.metric, str)
     if not plain or select_backend(query, options.backend) != "native" or is_transformed():
         return None
     if not _needs_graph(query, support):
@@ -233,7 +247,7 @@ def compute_pairs(query: Tensor, support: Tensor, lengths: Lengths, options: Opt
 
 def compute_table(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
     """Return distances ``[query, support]`` of features; ``lengths`` have the same shape."""
-    if is_transformed() or options.plan == "preprint":
+    if is_transformed() or options.plan == "preprint" or not isinstance(options.metric, str):
         return _compose(query, support, lengths, options)
     if not _needs_graph(query, support):
         return _run_table(query, support, lengths, options, with_plan=False)[0]

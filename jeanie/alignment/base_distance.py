@@ -1,5 +1,6 @@
 """Base distances between block features; they stay precise if all features share a large offset."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -9,10 +10,13 @@ from torch import Tensor
 
 from jeanie.alignment.backends import native
 from jeanie.alignment.validation import BAD_FEATURES, HALF, reject
+from jeanie.errors import ShapeError
 
 __all__ = [
     "METRICS",
+    "BaseDistance",
     "apply_metric",
+    "compute_block_costs",
     "compute_gradients",
     "compute_squared_distances",
     "compute_squares",
@@ -20,6 +24,9 @@ __all__ = [
 ]
 
 METRICS = ("euclidean", "sqeuclidean", "rbf")  # in the order of JeanieMetric, kernel/abi.h
+
+BaseDistance = Callable[[Tensor, Tensor], Tensor]
+"""A base distance from outside: blocks [batch, m, feature] and [batch, n, feature] to costs [batch, m, n]."""
 
 _REPAIR = 2**22  # numbers gathered at once
 
@@ -166,3 +173,26 @@ def differentiate_metric(
     if metric == "rbf":
         return (2 - cost) / (2 * sigma**2)
     return torch.where(cost == 0, 0.0, 0.5 / cost)
+
+
+def compute_block_costs(
+    x: Float[Tensor, "batch left feature"],
+    y: Float[Tensor, "batch right feature"],
+    metric: str | BaseDistance,
+    sigma: float,
+) -> Float[Tensor, "batch left right"]:
+    """Return the base distance of every block of ``x`` and every block of ``y``.
+
+    Raises:
+        ShapeError: A base distance from outside returns another shape.
+    """
+    if isinstance(metric, str):
+        return apply_metric(compute_squared_distances(x, y), metric, sigma)
+    costs, expected = metric(x, y), (*x.shape[:2], y.shape[1])
+    if not isinstance(costs, Tensor) or costs.shape != expected:
+        got = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ShapeError(
+            f"metric got blocks of shape {tuple(x.shape)} and {tuple(y.shape)} and needs to return costs of shape "
+            f"{expected}, like torch.cdist, got {got}"
+        )
+    return costs

@@ -20,7 +20,7 @@ from jeanie.alignment.api import (
     convert_lengths,
 )
 from jeanie.alignment.autograd_features import Options, compute_pairs, compute_table
-from jeanie.alignment.base_distance import METRICS
+from jeanie.alignment.base_distance import METRICS, BaseDistance
 from jeanie.alignment.validation import check_lengths
 from jeanie.errors import ConfigError, ShapeError
 
@@ -37,7 +37,7 @@ def distances(
     query: Float[Tensor, "query query_time *query_views feature"],
     support: Float[Tensor, "support support_time *support_views feature"],
     *,
-    metric: str = "rbf",
+    metric: str | BaseDistance = "rbf",
     sigma: Number = 2.0,
     gamma: Number = 0.01,
     shift: int = 1,
@@ -59,7 +59,9 @@ def distances(
     Args:
         query: Block features; view axes make the alignment 4-D.
         support: Block features; no view axes, or the same number of view axes as the query (6-D).
-        metric: Base distance between blocks: ``euclidean``, ``sqeuclidean`` or ``rbf``.
+        metric: Base distance between blocks: ``euclidean``, ``sqeuclidean``, ``rbf`` or ``cosine``, which is
+            2 - 2 cos(x, y); or a function like ``torch.cdist``, which gets query blocks [batch, m, feature] and support
+            blocks [batch, n, feature] and returns costs [batch, m, n].
         sigma: Width of ``rbf``.
         gamma, query_lengths, support_lengths, band, plan, backend: See ``align``.
         shift: Views that one step may turn; for ``matching="jeanie"`` only.
@@ -90,6 +92,9 @@ def distances(
     tau_ = convert_lengths(support_lengths, support.shape[0], "support_lengths", query.device)
     query = _zero_padding(query, tau, "query_lengths")
     support = _zero_padding(support, tau_, "support_lengths")
+    if metric == "cosine":  # |x - y|^2 = 2 - 2 cos for vectors of length 1
+        query, support = (torch.nn.functional.normalize(x, dim=-1) for x in (query, support))
+        metric = "sqeuclidean"
     band = None if band is None else float(band)
     options = Options(
         pairs == "matched", metric, float(sigma), float(gamma), shift, band, plan, backend, matching == "fvm",
@@ -160,9 +165,11 @@ def _check_agreement(query: Tensor, support: Tensor, pairs: str) -> None:
         )
 
 
-def _check_names(metric: str, sigma: Number, normalise: str | None) -> None:
-    if metric not in METRICS:
-        raise ConfigError(f"metric needs one of {', '.join(METRICS)}, got {metric!r}")
+def _check_names(metric: str | BaseDistance, sigma: Number, normalise: str | None) -> None:
+    if not callable(metric) and metric not in (*METRICS, "cosine"):
+        raise ConfigError(
+            f"metric needs one of {', '.join(METRICS)}, cosine, or a function like torch.cdist, got {metric!r}"
+        )
     if not sigma > 0 or sigma == float("inf"):
         raise ConfigError(f"sigma needs a finite number > 0, got {sigma!r}; 2 is the paper's")
     if normalise is not None and normalise not in NORMALISATIONS:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.cli.actions import actions, forget, rename
+from jeanie.cli.cache import cache
 from jeanie.cli.compare import align
 from jeanie.cli.enrol import enrol
 from jeanie.cli.evaluate import evaluate
@@ -22,6 +23,7 @@ from jeanie.cli.protocols import protocols
 from jeanie.cli.recognise import recognise
 from jeanie.cli.setups import setups
 from jeanie.cli.tables import tables
+from jeanie.cli.terminal import track_command
 from jeanie.cli.train import train
 from jeanie.cli.transfer import export, import_
 from jeanie.cli.tune import tune
@@ -35,7 +37,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
     "Data": (info, prepare, setups),
-    "Admin": (export, import_, export_onnx),
+    "Admin": (export, import_, export_onnx, cache),
 }
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -72,5 +74,5 @@ def command_name(function: Callable[..., Any]) -> str:
 
 for _group, _functions in COMMANDS.items():
     for _function in _functions:
-        app.command(command_name(_function), rich_help_panel=_group)(_function)
+        app.command(command_name(_function), rich_help_panel=_group)(track_command(_function))
 app.add_typer(lift, name="lift", rich_help_panel="Data")

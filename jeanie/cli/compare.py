@@ -8,10 +8,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jeanie.cli.options import ModelFolder, name_motion
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+    name_motion,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.datasets import read_motion
-from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.explain.explain import explain
 from jeanie.recogniser.gallery import encode_motions
 
@@ -25,11 +30,13 @@ def align(
         Path | None, typer.Option(help="Write an HTML page that plays both recordings in step.")
     ] = None,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     as_json: AsJson = False,
 ) -> None:
     """Describe how movement B differs from movement A: camera, tempo and joints."""
     with exit_on_error(as_json):
-        loaded, motions = FewShotModel.load(model), [read_motion(file) for file in (other, one)]
+        loaded, motions = load_model(model, encoders, metrics), [read_motion(file) for file in (other, one)]
         for file, motion in zip((other, one), motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
         explanation = explain(loaded, *motions)

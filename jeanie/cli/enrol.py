@@ -5,19 +5,21 @@ from typing import Annotated
 import typer
 
 from jeanie.cli.options import (
+    EncoderPaths,
     Files,
     FormatName,
     LayoutName,
+    MetricPaths,
     Migrate,
     ModelFolder,
     Place,
     describe_migration,
     find_library,
+    load_model,
     name_motion,
     read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
-from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.library.labels import normalise_label
 from jeanie.recogniser.recogniser import Recogniser
@@ -35,6 +37,8 @@ def enrol(
     form: FormatName = None,
     layout: LayoutName = None,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +46,7 @@ def enrol(
     with exit_on_error(as_json):
         label = normalise_label(label)
         motions = read_motions(files, form, layout)
-        loaded = FewShotModel.load(model)
+        loaded = load_model(model, encoders, metrics)
         for file, motion in zip(files, motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # before a library is made
         with Recogniser.load(

@@ -1,26 +1,29 @@
 """``jeanie evaluate``: test a training run or a model on the test episodes of a protocol."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from jeanie._internal.files import write_atomically
-from jeanie.cli.options import Shot, Way
-from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie._internal.import_path import import_object, is_import_path
+from jeanie.cli.exports import CsvFile, LatexFile, check_folders, write_rows
+from jeanie.cli.options import EncoderPaths, MetricPaths, ProtocolName, Shot, Way
+from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
+from jeanie.evaluation.custom_method import DistanceMethod
 from jeanie.evaluation.evaluate import Models
 from jeanie.evaluation.evaluate import evaluate as evaluate_models
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
+from jeanie.evaluation.report.charts import Curves
 from jeanie.evaluation.report.comparison import Paired, compare, render_markdown
 from jeanie.evaluation.report.examples import Example, find_examples
 from jeanie.evaluation.report.html import write_html
@@ -47,26 +50,28 @@ class _Method:
     models: tuple[Models, ...]
     seeds: tuple[int, ...]
     splits: frozenset[str] | None
+    curves: Curves = field(default_factory=dict)
 
 
 def evaluate(
     model: Annotated[
         str,
         typer.Argument(
-            help="Folder of a training run or of a model, or raw (no learning), dtw (plain DTW) or shipped."
+            help="Folder of a training run or of a model, or raw (no learning), dtw (plain DTW), shipped, or "
+            "PACKAGE.MODULE:NAME of an object with distances(queries, supports)."
         ),
     ],
-    protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
+    protocol: ProtocolName,
     others: Annotated[
         list[str] | None,
         typer.Option("--with", help="Further runs of the same method with other seeds; repeatable."),
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Method to compare with: raw (default), dtw, shipped, a run or a model; repeatable."
-        ),
+        typer.Option(help="Method to compare with, as for MODEL (default: raw); repeatable."),
     ] = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     alone: Annotated[bool, typer.Option("--alone", help="Do not compare with another method.")] = False,
     way: Way = None,
     shot: Shot = None,
@@ -92,6 +97,8 @@ def evaluate(
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
     ] = None,
+    csv: CsvFile = None,
+    latex: LatexFile = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,15 +106,17 @@ def evaluate(
     with exit_on_error(as_json), join_process_group(device) as world:
         if rule not in ("nearest", "mean"):
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
+        check_folders(csv, latex)
         chosen = get_protocol(protocol)
         dataset = chosen.open(root)
         splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
+        parts = {"encoder": encoders, "metric": metrics}
         wanted = [
             [model, *(others or [])],
             *([other] for other in _methods_to_compare(model, against, alone)),
         ]
         methods = _with_distinct_names(
-            [_join_seeds(texts, chosen, splits, world) for texts in wanted], wanted
+            [_join_seeds(texts, chosen, splits, world, parts) for texts in wanted], wanted
         )
         common = _common_splits(methods, splits)
         reports = []
@@ -116,8 +125,10 @@ def evaluate(
                 reports.append(_evaluate_method(method, chosen, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
         if world.is_first:
             shown = _example_alignments(methods, reports, dataset, common) if html is not None else ()
-            _write_files(reports, chosen, html, markdown_file, shown)
-            _print_reports(reports, html, markdown_file, as_json)
+            curves = {method.name: method.curves for method in methods if method.curves}
+            _write_files(reports, chosen, html, markdown_file, shown, curves)
+            written = write_rows(_COLUMNS, _summary_rows(reports), csv, latex)
+            _print_reports(reports, html, markdown_file, written, as_json)
 
 
 def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
@@ -137,53 +148,77 @@ def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[st
     ]
 
 
-def _join_seeds(texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
-    """Return a method from its runs, one run per seed."""
-    parts = [_load_method(text, protocol, splits, world) for text in texts]
-    if len(parts) > 1 and not all(part.seeds for part in parts):
+def _join_seeds(
+    texts: Sequence[str], protocol: Protocol, splits: Sequence[Split], world: World, parts: dict[str, Any]
+) -> _Method:
+    """Return a method from its runs, one run per seed; ``parts`` are permitted encoders and base distances."""
+    runs = [_load_method(text, protocol, splits, world, parts) for text in texts]
+    if len(runs) > 1 and not all(run.seeds for run in runs):
         raise ConfigError("--with joins training runs that differ in their seed; give runs only")
-    covered = [part.splits for part in parts if part.splits is not None]
+    covered = [run.splits for run in runs if run.splits is not None]
     return _Method(
-        name=parts[0].name,
-        models=tuple(model for part in parts for model in part.models),
-        seeds=tuple(seed for part in parts for seed in part.seeds),
+        name=runs[0].name,
+        models=tuple(model for run in runs for model in run.models),
+        seeds=tuple(seed for run in runs for seed in run.seeds),
         splits=frozenset.intersection(*covered) if covered else None,
+        curves=runs[0].curves,
     )
 
 
-def _load_method(text: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
-    """Return the method of a run folder, a model folder or a known name."""
+def _load_method(
+    text: str, protocol: Protocol, splits: Sequence[Split], world: World, parts: dict[str, Any]
+) -> _Method:
     path = Path(text)
     if text in _KNOWN:
         return _Method(text, (_KNOWN[text]().to(world.device),), (), None)
     if (path / "run.json").exists():
         run = Run.load(path)
-        return _load_run(run, path.resolve().name, protocol, splits, world)
+        return _load_run(run, path.resolve().name, protocol, splits, world, parts)
     if (path / "model.json").exists():
-        return _Method(path.resolve().name, (FewShotModel.load(path).to(world.device),), (), None)
+        return _Method(path.resolve().name, (FewShotModel.load(path, **parts).to(world.device),), (), None)
+    if is_import_path(text):
+        return _import_method(text)
     raise ConfigError(
         f"{text}: neither one of {', '.join(_KNOWN)}, nor the folder of a training run (run.json) or of a model "
-        "(model.json)"
+        "(model.json), nor an import path PACKAGE.MODULE:NAME"
     )
 
 
-def _load_run(run: Run, name: str, protocol: Protocol, splits: Sequence[Split], world: World) -> _Method:
+def _import_method(path: str) -> _Method:
+    """Import an object with ``distances``; a class or function without arguments makes one."""
+    method = import_object(path)
+    if isinstance(method, type) or not isinstance(method, DistanceMethod):
+        method = method() if callable(method) else method
+    if not isinstance(method, DistanceMethod):
+        raise ConfigError(f"{path}: {type(method).__name__} has no distances(queries, supports)")
+    return _Method(str(getattr(method, "name", path.partition(":")[2])), (method,), (), None)
+
+
+def _load_run(
+    run: Run, name: str, protocol: Protocol, splits: Sequence[Split], world: World, parts: dict[str, Any]
+) -> _Method:
     """Return the models of a run: one per split, or its only model for every split of another protocol."""
     _check_no_leak(run, protocol, splits)
     seeds = (run.recipe.train.seed,)
     if run.protocol == protocol.name:
-        return _Method(name, (lambda split: run(split).to(world.device),), seeds, frozenset(run.splits))
+        return _Method(
+            name,
+            (lambda split: run.model(split.name, **parts).to(world.device),),
+            seeds,
+            frozenset(run.splits),
+            run.curves(),
+        )
     if len(run.splits) > 1:
         raise ConfigError(
             f"{run.path}: has a model for each of {len(run.splits)} splits of {run.protocol}; for {protocol.name} "
             f"give one of them, such as {run.folder(run.splits[0]) / 'model'}"
         )
-    return _Method(name, (run.model().to(world.device),), seeds, None)
+    return _Method(name, (run.model(**parts).to(world.device),), seeds, None, run.curves())
 
 
 def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> None:
     """Raise ConfigError if the protocol tests a class that the run was trained on."""
-    if get_protocol(run.protocol).dataset != protocol.dataset:
+    if (run.dataset or get_protocol(run.protocol).dataset) != protocol.dataset:
         return
     by_name = {split.name: split for split in splits}
     for row in run.facts["splits"]:
@@ -267,27 +302,55 @@ def _write_files(
     html: Path | None,
     tables: Path | None,
     shown: Sequence[Example],
+    curves: Mapping[str, Curves],
 ) -> None:
     if html is not None:
-        write_html(reports, html, examples=shown, title=protocol.title)
+        write_html(reports, html, examples=shown, title=protocol.title, curves=curves)
     if tables is not None:
         tables.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(tables, render_markdown(reports).encode())
 
 
-def _print_reports(reports: Sequence[Report], html: Path | None, tables: Path | None, as_json: bool) -> None:
+_COLUMNS = (
+    "method", "protocol", "way", "shot", "accuracy", "low", "high", "ci95", "over", "units", "queries", "seeds",
+    "compared_with", "difference", "difference_low", "difference_high", "p",
+)  # fmt: skip
+
+
+def _summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
+    """Return one row per method for CSV and LaTeX; the differences are those to the last method."""
+    last = reports[-1].method
+    pairs = {pair.first: pair for pair in compare(reports) if pair.second == last}
+    rows = []
+    for report in reports:
+        row = {name: report.json().get(name) for name in _COLUMNS}
+        row |= {"low": report.interval[0], "high": report.interval[1]}
+        row["seeds"] = " ".join(map(str, report.seeds))
+        if pair := pairs.get(report.method):
+            gap = pair.difference
+            row |= {"compared_with": last, "difference": gap.value, "p": pair.p}
+            row |= {"difference_low": gap.low, "difference_high": gap.high}
+        rows.append(row)
+    return rows
+
+
+def _print_reports(
+    reports: Sequence[Report], html: Path | None, tables: Path | None, written: dict[str, str], as_json: bool
+) -> None:
     pairs = compare(reports)
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
+    files |= written
     if as_json:
         first, *rest = (report.json() for report in reports)
         facts = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
         typer.echo(json.dumps(facts))
         return
-    console = Console(highlight=False)
-    console.print(result_table(reports, pairs))
-    console.print(f"95 % intervals: {UNITS[reports[0].over]}.", style="dim")
+    print_table(result_table(reports, pairs))
+    typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
+    for caution in dict.fromkeys(report.caution for report in reports if report.caution):
+        typer.echo(caution)
     for name, path in files.items():
-        console.print(f"{name}: {path}", markup=False)
+        typer.echo(f"{name}: {path}")
 
 
 def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:

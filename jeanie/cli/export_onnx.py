@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli.options import ModelFolder
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.errors import ConfigError
-from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.onnx import export_onnx as write_onnx
 
 __all__ = ["export_onnx"]
@@ -18,13 +22,15 @@ __all__ = ["export_onnx"]
 def export_onnx(
     out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="File to write.")],
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     as_json: AsJson = False,
 ) -> None:
     """Export the encoder of a model to ONNX; the metadata of the file describes its inputs."""
     with exit_on_error(as_json):
         if out.is_dir():
             raise ConfigError(f"{out}: a folder; give the name of a file, such as encoder.onnx")
-        description = write_onnx(FewShotModel.load(model), out)
+        description = write_onnx(load_model(model, encoders, metrics), out)
         size = out.stat().st_size
         if as_json:
             typer.echo(json.dumps({"file": str(out), "bytes": size, **description}))

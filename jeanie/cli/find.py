@@ -1,21 +1,27 @@
 """``jeanie find``: search recordings for segments like an example."""
 
 import json
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli.options import ModelFolder, open_source
-from jeanie.cli.terminal import AsJson, exit_on_error, show_progress, user_folder
+from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+    open_source,
+)
+from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
 from jeanie.datasets import read_motion
 from jeanie.errors import ConfigError
-from jeanie.fewshot.model import FewShotModel
+from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
+from jeanie.recogniser.hits import Hit, rate_matches
 from jeanie.recogniser.search.find import SearchResult
 from jeanie.recogniser.search.find import find as find_in
 
@@ -33,6 +39,15 @@ def find(
         str | None,
         typer.Option("--part", help="Part of the example to search for, in seconds, for example 2.5-4."),
     ] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Leave out segments with a lower confidence.")
+    ] = 0.0,
+    csv: CsvFile = None,
+    latex: LatexFile = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write an HTML page that plays the segments and exports a selection as CSV."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes that read recordings.")] = 1,
     cache: Annotated[
         Path | None,
@@ -44,19 +59,40 @@ def find(
         bool, typer.Option("--skip-bad", help="Skip files that cannot be read and list them.")
     ] = False,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
     with exit_on_error(as_json):
+        check_folders(csv, latex, page)
         query = read_motion(example)
         if part is not None:
             query = query[_parse_part(part, query.rate or 30.0, len(query))]
+        loaded, dataset = load_model(model, encoders, metrics), open_source(archive)
         with show_progress(not as_json) as bar:
-            result = find_in(
-                FewShotModel.load(model), query, open_source(archive), k,
+            found = find_in(
+                loaded, query, dataset, k,
                 jobs=jobs, cache=cache or default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
-        typer.echo(json.dumps(_result_facts(result))) if as_json else _print_result(result)
+        hits = [hit for hit in rate_matches(loaded, query, dataset, found) if hit.confidence >= threshold]
+        rows = [hit.json() for hit in hits]
+        files = write_rows(RESULT_COLUMNS, rows, csv, latex)
+        if page is not None:
+            motions = [hit.cut(dataset) for hit in hits[:ANIMATED]]
+            write_hits_page(page, rows, motions, title=f"Segments like {example.name}", threshold=threshold)
+            files["page"] = str(page)
+        if as_json:
+            skipped = [{"file": name, "reason": reason} for name, reason in found.skipped]
+            facts = {
+                "windows": found.windows,
+                "compared": found.compared,
+                "results": rows,
+                "skipped": skipped,
+            }
+            typer.echo(json.dumps(facts | files))
+        else:
+            _print_result(found, hits, files)
 
 
 def default_cache() -> Path:
@@ -79,24 +115,20 @@ def _parse_part(part: str, rate: float, frames: int) -> slice:
     return cut
 
 
-def _result_facts(result: SearchResult) -> dict[str, Any]:
-    rows = [asdict(match) | {"seconds": match.seconds} for match in result]
-    skipped = [{"name": name, "reason": reason} for name, reason in result.skipped]
-    return {"windows": result.windows, "compared": result.compared, "matches": rows, "skipped": skipped}
-
-
-def _print_result(result: SearchResult) -> None:
-    table = Table("clip", box=None, pad_edge=False)
-    for name in ("from", "to", "distance"):
+def _print_result(found: SearchResult, hits: list[Hit], files: dict[str, str]) -> None:
+    table = Table("file", box=None, pad_edge=False)
+    for name in ("from", "to", "confidence", "distance"):
         table.add_column(name, justify="right")
     table.add_column("label")
-    for match in result:
-        unit, ends = ("s", match.seconds) if match.seconds else ("", (match.start, match.end))
-        place = [f"{end:.2f} {unit}" if unit else str(end) for end in ends]
-        label = "" if match.label is None else str(match.label)
-        table.add_row(escape(match.name or str(match.clip)), *place, f"{match.distance:.4f}", escape(label))
-    Console(highlight=False).print(table)
-    share = 100 * result.compared / max(1, result.windows)
-    typer.echo(f"{result.windows} windows, {share:.1f} % of them aligned", err=True)
-    for name, reason in result.skipped:
+    for hit in hits:
+        unit, ends = ("", (hit.start, hit.end)) if hit.seconds is None else (" s", hit.seconds)
+        place = [f"{end:.2f}{unit}" if unit else str(end) for end in ends]
+        cells = [f"{hit.confidence:.2f}", f"{hit.distance:.4f}"]
+        table.add_row(escape(hit.file), *place, *cells, "" if hit.label is None else escape(str(hit.label)))
+    print_table(table)
+    share = 100 * found.compared / max(1, found.windows)
+    typer.echo(f"{found.windows} windows, {share:.1f} % of them aligned", err=True)
+    for name, reason in found.skipped:
         typer.echo(f"skipped {name}: {reason}", err=True)
+    for name, path in files.items():
+        typer.echo(f"{name}: {path}", err=True)

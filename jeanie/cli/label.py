@@ -1,23 +1,27 @@
 """``jeanie label``: label all recordings of an archive from one or a few examples per action."""
 
-import csv
-import io
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie._internal.files import write_atomically
-from jeanie.cli.options import ModelFolder, open_source
-from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.cli.exports import RESULT_COLUMNS, LatexFile, check_folders, write_rows
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    load_model,
+    open_source,
+)
+from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.datasets import Dataset, read_motion
 from jeanie.errors import ConfigError
-from jeanie.fewshot.model import FewShotModel
+from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
+from jeanie.recogniser.hits import describe_result
 from jeanie.recogniser.labelling import LabelConfig, Labelling
 from jeanie.recogniser.labelling import label as label_motions
 from jeanie.skeleton.motion import Motion
@@ -51,25 +55,43 @@ def label(
         int, typer.Option(min=1, help=_describe_option("neighbours"))
     ] = _DEFAULTS.neighbours,
     model: ModelFolder = None,
-    out: Annotated[Path | None, typer.Option(help="Write the labels to this CSV file.")] = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", "--out", help="Write the labels to this CSV file.")
+    ] = None,
+    latex: LatexFile = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write an HTML page that plays the recordings and exports a selection as CSV."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Label a whole archive from one or a few examples per action. Unknown movements get no label."""
     with exit_on_error(as_json):
-        if out is not None and not out.absolute().parent.is_dir():
-            raise ConfigError(f"{out}: no folder {out.absolute().parent}; create it first")
+        check_folders(csv, latex, page)
         config = LabelConfig(neighbours=neighbours, abstain=abstain)
         dataset = open_source(archive)
         names = _clip_names(dataset)
         given = _read_examples(examples, dataset, names)
         with show_progress(not as_json, "pairs") as bar:
-            labelling = label_motions(FewShotModel.load(model), dataset.motions, given, config, progress=bar)
-        if out is not None:
-            write_atomically(out, _format_csv(names, labelling).encode())
+            found = label_motions(
+                load_model(model, encoders, metrics), dataset.motions, given, config, progress=bar
+            )
+        rows = [
+            describe_result(name, tag, sure, None, None)
+            for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)
+        ]
+        files = write_rows(RESULT_COLUMNS, rows, csv, latex)
+        if page is not None:
+            title = f"Labels of {dataset.name}"
+            motions = dataset.motions[: min(ANIMATED, len(dataset))]
+            write_hits_page(page, rows, motions, title=title, threshold=0.0)
+            files["page"] = str(page)
         if as_json:
-            typer.echo(json.dumps(_result_facts(names, labelling, out)))
+            typer.echo(json.dumps(_result_facts(rows, found) | files))
         else:
-            _print_result(names, labelling, out)
+            _print_result(rows, found, files)
 
 
 def _clip_names(dataset: Dataset) -> list[str]:
@@ -116,40 +138,27 @@ def _read_example(
     return tag or str(known), shown
 
 
-def _format_csv(names: list[str], labelling: Labelling) -> str:
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["name", "label", "confidence"])
-    for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True):
-        rows.writerow([name, "" if tag is None else tag, f"{sure:.4f}"])
-    return text.getvalue()
-
-
-def _result_facts(names: list[str], labelling: Labelling, out: Path | None) -> dict[str, Any]:
-    counts = Counter(labelling.labels)
-    rows = [
-        {"name": name, "label": tag, "confidence": round(sure, 4)}
-        for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True)
-    ]
-    facts = {
-        "motions": len(labelling),
+def _result_facts(rows: list[dict[str, Any]], found: Labelling) -> dict[str, Any]:
+    counts = Counter(found.labels)
+    return {
+        "motions": len(found),
         "unlabelled": counts.pop(None, 0),
-        "classes": {str(tag): counts[tag] for tag in labelling.classes},
-        "labels": rows,
+        "classes": {str(tag): counts[tag] for tag in found.classes},
+        "results": rows,
     }
-    return facts if out is None else facts | {"out": str(out)}
 
 
-def _print_result(names: list[str], labelling: Labelling, out: Path | None) -> None:
-    """Print the label of every motion unless a file has them, then the number of motions per label."""
-    if out is None:
-        table = Table("name", "label", box=None, pad_edge=False)
+def _print_result(rows: list[dict[str, Any]], found: Labelling, files: dict[str, str]) -> None:
+    """Print the label of every motion unless a CSV file has them, then the number of motions per label."""
+    if "csv" not in files:
+        table = Table("file", "label", box=None, pad_edge=False)
         table.add_column("confidence", justify="right")
-        for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True):
-            table.add_row(escape(name), "" if tag is None else escape(str(tag)), f"{sure:.2f}")
-        Console(highlight=False).print(table)
-    counts = Counter(labelling.labels)
-    counted = [f"{counts[tag]} {tag}" for tag in labelling.classes] + [f"{counts[None]} without a label"]
-    typer.echo(f"{len(labelling)} motions: {', '.join(counted)}", err=out is None)
-    if out is not None:
-        typer.echo(f"{out}: the labels")
+        for row in rows:
+            tag = "" if row["label"] is None else escape(str(row["label"]))
+            table.add_row(escape(row["file"]), tag, f"{row['confidence']:.2f}")
+        print_table(table)
+    counts = Counter(found.labels)
+    counted = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
+    typer.echo(f"{len(found)} motions: {', '.join(counted)}", err="csv" not in files)
+    for name, path in files.items():
+        typer.echo(f"{name}: {path}", err="csv" not in files)

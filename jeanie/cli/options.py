@@ -11,21 +11,26 @@ from jeanie.datasets import DATASETS, Dataset, open_dataset, read_motion
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.folders import open_folder
 from jeanie.errors import ConfigError
+from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
 
 __all__ = [
+    "EncoderPaths",
     "Files",
     "FormatName",
     "LayoutName",
+    "MetricPaths",
     "Migrate",
     "ModelFolder",
     "Place",
+    "ProtocolName",
     "Shot",
     "Way",
     "default_library",
     "describe_migration",
     "find_library",
+    "load_model",
     "name_motion",
     "open_source",
     "read_motions",
@@ -69,9 +74,41 @@ ModelFolder = Annotated[
 ]
 
 
+ProtocolName = Annotated[
+    str, typer.Argument(help="Protocol: a name that jeanie protocols lists, or a TOML file of your own.")
+]
+
+
+EncoderPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        metavar="PACKAGE.MODULE:CLASS",
+        help="Encoder from outside jeanie; a model that was saved with one is only loaded if it is named here; "
+        "repeatable.",
+    ),
+]
+
+
+MetricPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="Base distance from outside jeanie; a model that was saved with one is only loaded if it is named here; "
+        "repeatable.",
+    ),
+]
+
+
 Migrate = Annotated[
     bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
 ]
+
+
+def load_model(model: Path | None, encoders: list[str] | None, metrics: list[str] | None) -> FewShotModel:
+    """Load the model of --model, or the shipped one; parts from outside need --encoder and --metric."""
+    return FewShotModel.load(model, encoder=encoders, metric=metrics)
 
 
 def default_library() -> Path:

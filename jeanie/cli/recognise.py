@@ -1,7 +1,6 @@
 """``jeanie recognise``: name the action in recordings, or say that it is unknown."""
 
 from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,21 +8,27 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    EncoderPaths,
     Files,
     FormatName,
     LayoutName,
+    MetricPaths,
     Migrate,
     ModelFolder,
     Place,
     describe_migration,
     find_library,
+    load_model,
     name_motion,
     read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.errors import ConfigError
+from jeanie.recogniser.hits import describe_result
 from jeanie.recogniser.recogniser import Recogniser, Recognition
+from jeanie.skeleton.motion import Motion
 
 __all__ = ["recognise"]
 
@@ -41,9 +46,13 @@ def recognise(
         Path | None,
         typer.Option("--explain", help="Write an HTML page that explains the answer (one file only)."),
     ] = None,
+    csv: CsvFile = None,
+    latex: LatexFile = None,
     form: FormatName = None,
     layout: LayoutName = None,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,9 +60,13 @@ def recognise(
     with exit_on_error(as_json):
         if page is not None and (len(files) > 1 or each):
             raise ConfigError("--explain takes one recording and cannot be combined with --each")
+        check_folders(csv, latex)
         motions = read_motions(files, form, layout)
         with Recogniser.load(
-            find_library(library), model=model, threshold=threshold, migrate=migrate
+            find_library(library),
+            model=load_model(model, encoders, metrics),
+            threshold=threshold,
+            migrate=migrate,
         ) as recogniser:
             if not recogniser.actions:
                 raise ConfigError(
@@ -62,29 +75,30 @@ def recognise(
             rows = []
             for file, motion in zip(files, motions, strict=True):
                 motion = name_motion(motion, file)
-                answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
-                for person, answer in enumerate(answers):
-                    rows.append(_answer_facts(file, answer, person if each else None))
+                found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+                for person, one in enumerate(found):
+                    rows.append(_answer_facts(file, motion, one, person if each else None))
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
+            written = write_rows((*RESULT_COLUMNS, *(["person"] if each else [])), rows, csv, latex)
+            facts |= written
             notes = [describe_migration(recogniser.migrated)]
+            notes += [f"{name}: {path}" for name, path in written.items()]
             if page is not None:
-                explanation = recogniser.explain(motions[0], answers[0])
+                explanation = recogniser.explain(motions[0], found[0])
                 explanation.write_html(page)
                 facts |= {"page": str(page), "explanation": explanation.json()}
                 notes += [explanation.text, f"{page}: explanation page"]
         print_report(facts, [_answer_table(rows), *notes], as_json)
 
 
-def _answer_facts(file: Path, answer: Recognition, person: int | None) -> dict[str, Any]:
+def _answer_facts(file: Path, motion: Motion, found: Recognition, person: int | None) -> dict[str, Any]:
+    seconds = None if motion.rate is None else (0.0, len(motion) / motion.rate)
     return {
-        "file": str(file),
+        **describe_result(str(file), found.label, found.confidence, found.distance, seconds),
         **({} if person is None else {"person": person}),
-        "label": answer.label,
-        "confidence": round(answer.confidence, 4),
-        "distance": answer.distance if isfinite(answer.distance) else None,
-        "nearest": answer.nearest,
-        "example": answer.example,
-        "scores": dict(answer.scores),
+        "nearest": found.nearest,
+        "example": found.example,
+        "scores": dict(found.scores),
     }
 
 

@@ -4,10 +4,11 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from jeanie.cli.exports import CsvFile, LatexFile, write_rows
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
 from jeanie.paper.tables import (
@@ -30,6 +31,8 @@ from jeanie.paper.tables.runner import Progress
 from jeanie.training.recipes import RECIPES, Recipe
 
 __all__ = ["tables"]
+
+_COLUMNS = ("method", "column", "status", "accuracy", "ci95", "printed")
 
 
 def tables(
@@ -78,6 +81,8 @@ def tables(
         Path | None, typer.Option(help="TOML or JSON file that changes the base recipe.")
     ] = None,
     render: Annotated[bool, typer.Option("--render", help="Run nothing; write the results so far.")] = False,
+    csv: CsvFile = None,
+    latex: LatexFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a table of the paper again and compare the results with the printed values.
@@ -113,7 +118,9 @@ def tables(
                 run_cells(
                     cells, place, data=data, jobs=workers, shard=part, progress=_Watcher(fill, place, bar)
                 )
-        _write_and_print(fill(), place, as_json)
+        filled = fill()
+        written = write_rows(_COLUMNS, _list_rows(filled), csv, latex)
+        _write_and_print(filled, place, written, as_json)
 
 
 def _announce(cells: Sequence[Cell], place: Path, jobs: int) -> None:
@@ -165,9 +172,25 @@ def _base(table: Table, recipe: str | None, config: Path | None) -> Recipe:
     return RECIPES[name] if config is None else RECIPES[name].with_file(config)
 
 
-def _write_and_print(filled: FilledTable, place: Path, as_json: bool) -> None:
+def _list_rows(filled: FilledTable) -> list[dict[str, Any]]:
+    """Return one row per cell of a table: our value with half its interval, and the printed value."""
+    return [
+        {
+            "method": filled.table.rows[r].name,
+            "column": f"{column.group}: {column.name}" if column.group else column.name,
+            "status": entry.status,
+            "accuracy": entry.ours,
+            "ci95": entry.half,
+            "printed": entry.printed,
+        }
+        for r in filled.rows
+        for column, entry in zip(filled.table.columns, filled.entries[r], strict=True)
+    ]
+
+
+def _write_and_print(filled: FilledTable, place: Path, written: dict[str, str], as_json: bool) -> None:
     """Write the files of a table and print it."""
-    paths = {kind: str(path) for kind, path in write_table(filled, place).items()}
+    paths = {kind: str(path) for kind, path in write_table(filled, place).items()} | written
     if as_json:
         typer.echo(json.dumps({**filled.json(), "files": paths}))
         return

@@ -2,20 +2,39 @@
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer.models import OptionInfo
 
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
 
-__all__ = ["AsJson", "exit_on_error", "print_report", "quantity", "show_progress", "user_folder"]
+__all__ = [
+    "AsJson",
+    "LogProgress",
+    "exit_on_error",
+    "print_report",
+    "print_table",
+    "quantity",
+    "show_progress",
+    "track_command",
+    "user_folder",
+]
+
+_command: ContextVar[Callable[..., None] | None] = ContextVar("command", default=None)
+_LOG_SECONDS = 10.0  # between two lines of progress in a log
+_WIDE = 100_000  # columns of a table that another program reads: nothing is cut or wrapped
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else to standard output.")
@@ -29,7 +48,7 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
         yield
     except (JeanieError, OSError) as error:
         code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
-        message = str(error)
+        message = _name_options(str(error))
     except KeyboardInterrupt:
         code, message = 1, "interrupted; run the same command again to continue"
     else:
@@ -41,11 +60,78 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
     raise typer.Exit(code)
 
 
+def track_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that error messages know while it runs, so that they can name its options."""
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        token = _command.set(function)
+        try:
+            function(*arguments, **options)
+        finally:
+            _command.reset(token)
+
+    return run
+
+
+def _list_options(function: Callable[..., None] | None) -> dict[str, set[str]]:
+    """Return the options of a command, and the names that messages of the library use for each."""
+    options = {}
+    for name, kind in {} if function is None else get_type_hints(function, include_extras=True).items():
+        infos = [info for info in getattr(kind, "__metadata__", ()) if isinstance(info, OptionInfo)]
+        for info in infos:
+            names = (
+                info.default,
+                *(info.param_decls or ()),
+            )  # in Annotated the first name takes the default's place
+            long = (text for text in names if isinstance(text, str) and text.startswith("--"))
+            option = next(long, "--" + name.replace("_", "-"))
+            options[option] = {name, option[2:].replace("-", "_")}
+    return options
+
+
+def _name_options(message: str) -> str:
+    """Return a message that names options of the running command, ``layout=``, as ``--layout``."""
+    for option, names in _list_options(_command.get()).items():
+        for name in names:
+            message = re.sub(rf"(?<![\w.-]){name}=(?!=)", f"{option} ", message)
+            message = re.sub(rf"\bas {name}\b", f"as {option}", message)
+    return message.replace(" ,", ",")
+
+
+class LogProgress:
+    """Progress as lines of a log: one at most every ten seconds, and the last one.
+
+    Args:
+        what: What is counted.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.what, self._clock = what, clock
+        self._last = clock()
+        self._is_quiet = True
+
+    def __call__(self, done: int, total: int | None, text: str = "") -> None:
+        """Print a line if it is due."""
+        now, is_last = self._clock(), total is not None and done >= total
+        if now - self._last >= _LOG_SECONDS or (is_last and not self._is_quiet):
+            self._last, self._is_quiet = now, is_last
+            of_total = "" if total is None else f" of {total}"
+            typer.echo(f"{self.what}: {done}{of_total}{text and f', {text}'}", err=True)
+
+
 @contextmanager
 def show_progress(shown: bool, what: str = "clips") -> Iterator[Any]:
-    """Yield a function ``(done, total)`` that updates a bar on standard error, or None if not ``shown``."""
+    """Yield a function ``(done, total)`` that shows the progress on standard error, or None if not ``shown``.
+
+    A terminal gets a bar, a log one line every ten seconds.
+    """
     if not shown:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield LogProgress(what)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
@@ -71,14 +157,19 @@ def quantity(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def print_table(table: Table) -> None:
+    """Print a table; in a pipe or a file it is as wide as it needs, so that no name is cut."""
+    width = None if sys.stdout.isatty() else _WIDE
+    Console(highlight=False, width=width).print(table)
+
+
 def print_report(facts: dict[str, Any], parts: Sequence[str | Table], as_json: bool) -> None:
     """Print ``facts`` as one JSON object, or ``parts`` as text and tables; empty parts are skipped."""
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    console = Console(highlight=False)
     for part in parts:
         if isinstance(part, Table):
-            console.print(part)
+            print_table(part)
         elif part:
             typer.echo(part)

@@ -1,6 +1,7 @@
 """``jeanie train``: train a recipe on a protocol and write a run folder."""
 
 import json
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jeanie.cli.options import Shot, Way
-from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.cli.options import EncoderPaths, MetricPaths, ProtocolName, Shot, Way
+from jeanie.cli.terminal import AsJson, LogProgress, exit_on_error
 from jeanie.compute.distributed import join_process_group
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.evaluation.protocols import get_protocol
@@ -35,7 +36,7 @@ def _describe_option(option: str) -> str:
 
 
 def train(
-    protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
+    protocol: ProtocolName,
     recipe: Annotated[
         str | None,
         typer.Option(help=f"Recipe: {', '.join(RECIPES)} (default: default, or finetune with --from)."),
@@ -51,6 +52,8 @@ def train(
         list[str] | None,
         typer.Option("--set", help="Change one setting, for example align.gamma=0.1; repeatable."),
     ] = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     out: Annotated[Path | None, typer.Option(help="Run folder (default: runs/PROTOCOL[-METHOD]).")] = None,
     split: Annotated[str | None, typer.Option(help="Number or name of one split (default: all).")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help=_describe_option("episodes"))] = None,
@@ -78,10 +81,11 @@ def train(
     with exit_on_error(as_json), join_process_group(device) as world:
         chosen = get_protocol(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
-        initial = _load_initial_model(start, recipe)
+        initial = _load_initial_model(start, recipe, encoders, metrics)
         flags = {"episodes": episodes, "seed": seed}
-        settings = _settings(recipe, initial, config, method, changes or [], flags, chosen.dataset)
-        name = protocol if method is None else f"{protocol}-{method}"
+        parts = _name_parts(initial, encoders, metrics)
+        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, chosen.dataset)
+        name = chosen.name if method is None else f"{chosen.name}-{method}"
         place = Path("runs") / name if out is None else out
         dataset = chosen.open(root)
         if train_classes is None and not chosen.train_classes[0]:
@@ -89,7 +93,7 @@ def train(
         shown = world.is_first and not as_json
         if shown:
             suffix = "" if method is None else f", method {method}"
-            typer.echo(f"training {protocol}, recipe {recipe}{suffix}, writing to {place}", err=True)
+            typer.echo(f"training {chosen.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
         with _show_bars(shown) as watcher:
             try:
                 run = train_model(
@@ -106,6 +110,8 @@ def train(
                     resume=resume,
                     progress=watcher,
                     device=str(world.device),
+                    encoder=encoders if initial is None else None,
+                    metric=metrics if initial is None else None,
                 )
             except KeyboardInterrupt as stopped:
                 message = (
@@ -113,14 +119,34 @@ def train(
                 )
                 raise JeanieError(message) from None
         if world.is_first:
-            typer.echo(json.dumps(_run_facts(run)) if as_json else _format_summary(run, train_classes))
+            typer.echo(
+                json.dumps(_run_facts(run)) if as_json else _format_summary(run, protocol, train_classes)
+            )
 
 
-def _load_initial_model(start: str | None, recipe: str) -> FewShotModel | None:
+def _load_initial_model(
+    start: str | None, recipe: str, encoders: list[str] | None, metrics: list[str] | None
+) -> FewShotModel | None:
     """Load the initial model, if any; the recipe finetune starts from the shipped model by default."""
     if start is None and recipe != "finetune":
         return None
-    return FewShotModel.load(None if start in (None, "shipped") else start)
+    return FewShotModel.load(None if start in (None, "shipped") else start, encoder=encoders, metric=metrics)
+
+
+def _name_parts(
+    initial: FewShotModel | None, encoders: list[str] | None, metrics: list[str] | None
+) -> dict[str, Any]:
+    """Return the settings that --encoder and --metric change; those of an initial model stay."""
+    given = {"--encoder": encoders or [], "--metric": metrics or []}
+    for option, paths in given.items():
+        if len(paths) > 1:
+            raise ConfigError(f"{option} names one part of the model to train, got {', '.join(paths)}")
+    if initial is not None:
+        return {}
+    parts: dict[str, Any] = {}
+    if encoders:
+        parts = {"model.encoder.kind": "custom", "model.encoder.module": encoders[0]}
+    return parts | ({"model.align.metric": metrics[0]} if metrics else {})
 
 
 def _settings(
@@ -128,11 +154,12 @@ def _settings(
     initial: FewShotModel | None,
     config: Path | None,
     method: str | None,
+    parts: dict[str, Any],
     changes: list[str],
     flags: dict[str, Any],
     dataset: str | None = None,
 ) -> Recipe:
-    """Return the recipe for a data set with the initial model's settings, changed by file, method, --set and flags."""
+    """Return the recipe for a data set with the initial model's settings, changed in the order of the arguments."""
     settings = get_recipe(recipe, dataset)
     if initial is not None:
         settings = settings.with_values(model=initial.config)
@@ -140,7 +167,7 @@ def _settings(
         settings = settings.with_file(config)
     if method is not None:
         settings = get_method(method).recipe(settings)
-    settings = settings.with_values(dict(_parse_change(text) for text in changes))
+    settings = settings.with_values(parts | dict(_parse_change(text) for text in changes))
     return settings.with_values({name: value for name, value in flags.items() if value is not None})
 
 
@@ -163,6 +190,9 @@ def _show_bars(shown: bool) -> Iterator[ProgressCallback | None]:
     if not shown:
         yield None
         return
+    if not sys.stderr.isatty():
+        yield _log_steps()
+        return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     text_column = TextColumn("{task.fields[text]}", markup=False)
     with Progress(*columns, TimeRemainingColumn(), text_column, console=Console(stderr=True)) as bars:
@@ -172,15 +202,26 @@ def _show_bars(shown: bool) -> Iterator[ProgressCallback | None]:
             if progress_now.split not in tasks:
                 name = f"{progress_now.split} ({progress_now.number + 1}/{progress_now.splits})"
                 tasks[progress_now.split] = bars.add_task(name, total=progress_now.episodes, text="")
-            best = (
-                ""
-                if progress_now.best is None
-                else f", validation {progress_now.best[0]:.1f} ± {progress_now.best[1]:.1f} %"
-            )
-            text = f"loss {progress_now.loss:.3g}, accuracy {progress_now.accuracy:.0f} %{best}"
+            text = _describe_step(progress_now)
             bars.update(tasks[progress_now.split], completed=progress_now.episode, text=text)
 
         yield watch
+
+
+def _log_steps() -> ProgressCallback:
+    """Return a function that logs the progress of each split as lines."""
+    logs: dict[str, LogProgress] = {}
+
+    def log(step: TrainingProgress) -> None:
+        name = f"{step.split} ({step.number + 1}/{step.splits}), episodes"
+        logs.setdefault(step.split, LogProgress(name))(step.episode, step.episodes, _describe_step(step))
+
+    return log
+
+
+def _describe_step(step: TrainingProgress) -> str:
+    best = "" if step.best is None else f", validation {step.best[0]:.1f} ± {step.best[1]:.1f} %"
+    return f"loss {step.loss:.3g}, accuracy {step.accuracy:.0f} %{best}"
 
 
 def _run_facts(run: Run) -> dict[str, Any]:
@@ -190,7 +231,7 @@ def _run_facts(run: Run) -> dict[str, Any]:
     return facts if hidden is None else {**facts, "hidden_joints": hidden}
 
 
-def _format_summary(run: Run, train_classes: int | None) -> str:
+def _format_summary(run: Run, protocol: str, train_classes: int | None) -> str:
     """Return one line per split, and the next command to run."""
     lines = []
     for row in run.summary():
@@ -209,5 +250,5 @@ def _format_summary(run: Run, train_classes: int | None) -> str:
             f"camera or nearer than {NEAREST} m, and missing in that view"
         )
     classes = "" if train_classes is None else f" --train-classes {train_classes}"
-    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {run.protocol}{classes}")
+    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {protocol}{classes}")
     return "\n".join(lines)

@@ -5,9 +5,16 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli.options import Migrate, ModelFolder, Place, find_library
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    Migrate,
+    ModelFolder,
+    Place,
+    find_library,
+    load_model,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
-from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.recogniser import Recogniser, check_export
 
@@ -30,12 +37,14 @@ def import_(
     file: Annotated[Path, typer.Argument(help="File written by jeanie export.")],
     library: Place = None,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
 ) -> None:
     """Add the actions of an exported library to this library."""
     with exit_on_error(as_json):
-        loaded = FewShotModel.load(model)
+        loaded = load_model(model, encoders, metrics)
         check_export(file, loaded, migrate=migrate)  # before a library is made
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:
             imported = recogniser.merge(file, migrate=migrate)

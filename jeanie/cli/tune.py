@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from jeanie.cli.options import ProtocolName
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.errors import ConfigError
 from jeanie.evaluation.protocols import get_protocol
@@ -18,7 +19,7 @@ __all__ = ["tune"]
 
 
 def tune(
-    protocol: Annotated[str, typer.Argument(help="Protocol; jeanie protocols lists them.")],
+    protocol: ProtocolName,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 50,
     recipe: Annotated[str, typer.Option(help=f"Recipe to start from: {', '.join(RECIPES)}.")] = "default",
     method: Annotated[
@@ -61,7 +62,7 @@ def tune(
     """
     with exit_on_error(as_json):
         start = _build_recipe(protocol, recipe, config, method, episodes)
-        place = Path("tuning") / protocol if out is None else out
+        place = Path("tuning") / get_protocol(protocol).name if out is None else out
         tuning = Tuning(
             protocol=protocol,
             recipe=start,

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from jeanie.cli.options import ModelFolder, Place, default_library, name_motion
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    ModelFolder,
+    Place,
+    default_library,
+    load_model,
+    name_motion,
+)
 from jeanie.cli.terminal import exit_on_error
 from jeanie.datasets import read_motion
 from jeanie.datasets.folders import watch_folder
@@ -47,6 +55,8 @@ def watch(
     ] = False,
     every: Annotated[float, typer.Option(min=0.05, help="Seconds between two scans of the folder.")] = 1.0,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line and event.")
     ] = False,
@@ -58,7 +68,8 @@ def watch(
             raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
-        with suppress(KeyboardInterrupt), Recogniser.load(place, model=model) as recogniser:
+        loaded = load_model(model, encoders, metrics)
+        with suppress(KeyboardInterrupt), Recogniser.load(place, model=loaded) as recogniser:
             if not recogniser.actions:
                 raise ConfigError(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
@@ -138,7 +149,7 @@ def _print_answer(
 ) -> None:
     """Print one answer on one line, immediately."""
     if as_json:
-        when = {} if ends is None else {"start": round(ends[0], 3), "end": round(ends[1], 3)}
+        when = {} if ends is None else {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
         far = {"distance": distance if isfinite(distance) else None}
         typer.echo(json.dumps(about | when | {"label": label, "confidence": round(confidence, 4)} | far))
     else:

@@ -3,6 +3,7 @@
 from jeanie.encoders.block_encoder import BlockEncoder
 from jeanie.encoders.config import (
     PRESETS,
+    CustomEncoderConfig,
     EncoderConfig,
     GraphEncoderConfig,
     ImageEncoderConfig,
@@ -17,6 +18,7 @@ from jeanie.encoders.transformer import Transformer
 __all__ = [
     "PRESETS",
     "BlockEncoder",
+    "CustomEncoderConfig",
     "EncoderConfig",
     "GraphEncoderConfig",
     "GraphFilter",

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from jeanie.encoders.baselines import build_baseline
 from jeanie.encoders.config import (
     PRESETS,
+    CustomEncoderConfig,
     EncoderConfig,
     GraphEncoderConfig,
     MlpEncoderConfig,
     RawEncoderConfig,
     TemporalEncoderConfig,
 )
+from jeanie.encoders.custom import FoldedEncoder
 from jeanie.encoders.graph import GraphFilter
 from jeanie.encoders.temporal import TemporalEncoder
 from jeanie.encoders.transformer import Transformer
@@ -33,6 +35,7 @@ class BlockEncoder(nn.Module):
         block: Frames per block.
         channels: Numbers per joint and frame: 3 for each input stream.
         config: Kind and sizes of the network.
+        module: The network of kind "custom": it maps blocks [n, block, joint, channel] to features [n, feature].
 
     Attributes:
         span: Input blocks that one output covers; 1 except for kind "temporal".
@@ -55,6 +58,7 @@ class BlockEncoder(nn.Module):
         block: int = 8,
         channels: int = 3,
         config: EncoderConfig = PRESETS["small"],
+        module: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if block < 1 or channels < 1:
@@ -66,8 +70,8 @@ class BlockEncoder(nn.Module):
         if isinstance(config, TemporalEncoderConfig):
             self.span = prod(config.strides)
             self.stride = 1 if config.dense else self.span
-        self.net = _build_network(layout, block, channels, config)
-        if not isinstance(config, RawEncoderConfig):
+        self.net = _build_network(layout, block, channels, config, module)
+        if not isinstance(config, RawEncoderConfig | CustomEncoderConfig):
             _initialise(self.net, config.init)
 
     @property
@@ -81,7 +85,7 @@ class BlockEncoder(nn.Module):
         if isinstance(config, TemporalEncoderConfig):
             joints = 0 if self.layout is None or not config.positions else len(self.layout)
             return config.features * config.members + 3 * self.block * joints
-        if not isinstance(config, RawEncoderConfig):
+        if not isinstance(config, RawEncoderConfig) and config.features is not None:
             return config.features
         if self.layout is None:
             raise ConfigError("the size of raw features depends on the number of joints: give layout")
@@ -145,9 +149,15 @@ class BlockEncoder(nn.Module):
         return f"use {self.channels // 3} streams, or build the encoder with channels={shape[-1]}"
 
 
-def _build_network(layout: Layout | None, block: int, channels: int, config: EncoderConfig) -> nn.Module:
+def _build_network(
+    layout: Layout | None, block: int, channels: int, config: EncoderConfig, module: nn.Module | None
+) -> nn.Module:
     if isinstance(config, RawEncoderConfig):
         return nn.Flatten(-3)
+    if isinstance(config, CustomEncoderConfig):
+        if module is None:
+            raise ConfigError("an encoder of kind 'custom' is given by the argument module")
+        return FoldedEncoder(module)
     if layout is None:
         raise ConfigError(
             f"an encoder of kind {config.kind!r} needs a layout, got None; give for example LAYOUTS['ntu25']"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import prod
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from jeanie.errors import ConfigError
 
 __all__ = [
     "PRESETS",
+    "CustomEncoderConfig",
     "EncoderConfig",
     "GraphEncoderConfig",
     "ImageEncoderConfig",
@@ -147,13 +148,32 @@ class ViewAdaptiveEncoderConfig(_ImageNetworkConfig):
     width: Size = Field(default=32, description="channels of the first layer, or the state size of an LSTM")
 
 
+class CustomEncoderConfig(Config):
+    """An encoder from outside: any torch module that maps blocks to features.
+
+    This is the record of a module. It is built from ``FewShotModel(..., encoder=...)``; nothing is imported because a
+    configuration names it.
+    """
+
+    kind: Literal["custom"] = "custom"
+    module: str = Field(default="", description="import path of the encoder, package.module:Class")
+    options: dict[str, Any] | None = Field(
+        default={},
+        description="keyword arguments of the class; null: unknown, as the encoder was given as an object",
+    )
+    features: int | None = Field(
+        default=None, ge=1, description="size of the features, measured when it is built"
+    )
+
+
 EncoderConfig = Annotated[
     GraphEncoderConfig
     | TemporalEncoderConfig
     | MlpEncoderConfig
     | RawEncoderConfig
     | ImageEncoderConfig
-    | ViewAdaptiveEncoderConfig,
+    | ViewAdaptiveEncoderConfig
+    | CustomEncoderConfig,
     Field(discriminator="kind"),
 ]
 """Any encoder; ``kind`` selects the class."""

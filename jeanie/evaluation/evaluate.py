@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.datasets import Dataset
+from jeanie.datasets.class_names import get_class_name
 from jeanie.errors import ConfigError
+from jeanie.evaluation.custom_method import DistanceMethod
 from jeanie.evaluation.predict import Predictions, predict
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
@@ -14,12 +17,12 @@ from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.classes import Rule
 from jeanie.fewshot.config import REFERENCE, ModelConfig
 from jeanie.fewshot.episodes import Episode, limit_episodes, sort_tags
-from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
 __all__ = ["Models", "evaluate", "method_name", "model_of"]
 
-Models = FewShotModel | Mapping[str, FewShotModel] | Callable[[Split], FewShotModel]
+Method = FewShotModel | DistanceMethod
+Models = Method | Mapping[str, Method] | Callable[[Split], Method]
 
 
 def evaluate(
@@ -42,7 +45,8 @@ def evaluate(
     With several processes (torch.distributed) each process takes a share of the queries; all return the same report.
 
     Args:
-        model: One model for all splits, a mapping from split names to models, or a function of the split.
+        model: One model for all splits, a mapping from split names to models, or a function of the split. A model is a
+            FewShotModel or any object with ``distances(queries, supports)``.
         protocol: A protocol or its name.
         dataset: The data set (default: that of the protocol, in ``$JEANIE_DATA``).
         way: Classes per episode (default: that of the protocol).
@@ -82,7 +86,7 @@ def evaluate(
             parts.setdefault(variant, []).append(rows.with_numbers(split=number))
     return Report(
         protocol=protocol.name,
-        method=method or (method_name(model.config) if isinstance(model, FewShotModel) else "model"),
+        method=method or _get_name(model),
         classes=classes,
         names=tuple(split.name for split in splits),
         predictions=Predictions.concatenate(parts.pop("")),
@@ -94,6 +98,7 @@ def evaluate(
         commit=get_commit(),
         versions=get_versions(),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        class_names=tuple(get_class_name(protocol.dataset, tag) for tag in classes),
     )
 
 
@@ -125,9 +130,18 @@ def method_name(config: ModelConfig) -> str:
     return f"raw {name}" if config.encoder.kind == "raw" else name
 
 
-def model_of(models: Models, split: Split) -> FewShotModel:
-    """Return the model that is tested on a split."""
+def _get_name(models: Models) -> str:
+    """Return the name of a method: from its configuration, its attribute ``name``, or its class."""
     if isinstance(models, FewShotModel):
+        return method_name(models.config)
+    if isinstance(models, DistanceMethod):
+        return str(getattr(models, "name", type(models).__name__))
+    return "model"
+
+
+def model_of(models: Models, split: Split) -> Method:
+    """Return the model that is tested on a split."""
+    if isinstance(models, DistanceMethod):  # a FewShotModel is one too
         return models
     if not isinstance(models, Mapping):
         return models(split)
@@ -148,14 +162,18 @@ def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode
 
 def _prepare_models(
     models: Models, splits: Sequence[Split], dataset: Dataset
-) -> Iterator[tuple[FewShotModel, range, Store]]:
+) -> Iterator[tuple[Method, range, Any]]:
     """Yield models, the numbers of their splits, and prepared clips, which models with equal inputs share."""
-    if isinstance(models, FewShotModel):
-        yield models, range(len(splits)), models.store(dataset.motions)
+    if isinstance(models, DistanceMethod):
+        clips = models.store(dataset.motions) if isinstance(models, FewShotModel) else dataset.motions
+        yield models, range(len(splits)), clips
         return
-    previous: tuple[object, Store] | None = None
+    previous: tuple[object, Any] | None = None
     for number, split in enumerate(splits):
         model = model_of(models, split)
+        if not isinstance(model, FewShotModel):
+            yield model, range(number, number + 1), dataset.motions
+            continue
         parts = [part for part in model.modules() if isinstance(part, FewShotModel)]
         inputs = [(part.dtype, part.config.inputs.prepare, part.config.views) for part in parts]
         if previous is None or previous[0] != inputs:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,6 +10,7 @@ from torch import Tensor, distributed
 
 from jeanie.compute.distributed import World
 from jeanie.errors import ConfigError
+from jeanie.evaluation.custom_method import DistanceMethod, method_distances
 from jeanie.fewshot.batching import (
     FIRST_BATCH,
     MAX_BATCH,
@@ -22,6 +24,7 @@ from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
+from jeanie.skeleton.motion import Motion
 
 __all__ = ["Predictions", "pair_distances", "predict"]
 
@@ -75,8 +78,8 @@ class Predictions:
 
 
 def predict(
-    model: FewShotModel,
-    store: Store,
+    model: FewShotModel | DistanceMethod,
+    store: Store | Sequence[Motion],
     groups: Sequence[Sequence[Episode]],
     classes: Sequence[Tag],
     *,
@@ -89,8 +92,8 @@ def predict(
     processes (torch.distributed) each process takes a share of the query clips; every process returns all rows.
 
     Args:
-        model: The model to test.
-        store: Prepared clips; episodes refer to them by number.
+        model: The model to test, or another object with ``distances``.
+        store: Prepared clips, or motions for a method that is not a model; episodes refer to them by number.
         groups: Episodes, for example one group per split.
         classes: List of classes that ``truth`` and ``predicted`` index.
         rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
@@ -108,14 +111,19 @@ def predict(
     episodes = [episode for group in groups for episode in group]
     if not episodes:
         raise ConfigError("no episode to predict; give at least one")
-    with evaluation_mode(model):
-        _measure_cost_scale(model, store, episodes[0])
-        if _uses_prototypes(model, episodes):
-            tables = _prototype_distances(model, store, episodes)
-        else:
-            tables = _support_distances(model, store, episodes, progress)
+    class_rule = "supports"
+    if isinstance(model, FewShotModel):
+        assert isinstance(store, Store)
+        class_rule = model.config.align.classes
+        with evaluation_mode(model):
+            _measure_cost_scale(model, store, episodes[0])
+            if _uses_prototypes(model, episodes):
+                tables = _prototype_distances(model, store, episodes)
+            else:
+                tables = _support_distances(model, store, episodes, progress)
+    else:
+        tables = _support_distances(model, store, episodes, progress)
     index = {tag: number for number, tag in enumerate(classes)}
-    class_rule = model.config.align.classes
     return [
         Predictions.concatenate([
             _predict_episode(number, episode, *_class_columns(episode, next(tables), class_rule), index, rule)
@@ -126,13 +134,14 @@ def predict(
 
 
 def _support_distances(
-    model: FewShotModel, store: Store, episodes: Sequence[Episode], progress: Progress | None
+    model: FewShotModel | DistanceMethod, store: Any, episodes: Sequence[Episode], progress: Progress | None
 ) -> Iterator[Float[Tensor, "query support"]]:
     """Yield the distances of the queries to the supports of each episode."""
     clips = len(store)
     codes = [episode.query[:, None] * clips + episode.support for episode in episodes]  # one number per pair
     unique = torch.unique(torch.cat([code.flatten() for code in codes]))
-    distances = pair_distances(model, store, unique // clips, unique % clips, progress=progress)
+    measure: Any = pair_distances if isinstance(model, FewShotModel) else method_distances
+    distances = measure(model, store, unique // clips, unique % clips, progress=progress)
     return (distances[torch.searchsorted(unique, code)] for code in codes)
 
 

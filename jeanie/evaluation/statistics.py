@@ -33,15 +33,21 @@ class Estimate:
     value: float
     low: float
     high: float
+    margin: float | None = None  # half the width before the interval was limited
 
     @property
     def half(self) -> float:
-        """Half the width of the interval."""
-        return (self.high - self.low) / 2
+        """Half the width of the interval, before it was limited to possible values."""
+        return (self.high - self.low) / 2 if self.margin is None else self.margin
 
     def times(self, factor: Number) -> "Estimate":
         """Return the estimate in another unit, such as percent."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+        margin = None if self.margin is None else self.margin * factor
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, margin)
+
+    def limit(self, least: Number, most: Number) -> "Estimate":
+        """Return the estimate with an interval inside the possible values."""
+        return Estimate(self.value, max(least, self.low), min(most, self.high), self.half)
 
 
 def incomplete_beta(a: Number, b: Number, x: Number, complement: Number | None = None) -> float:

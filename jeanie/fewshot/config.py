@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from jeanie._internal.import_path import is_import_path
 from jeanie.config import Config
 from jeanie.encoders import EncoderConfig, GraphEncoderConfig, RawEncoderConfig
 from jeanie.errors import ConfigError
@@ -18,6 +19,7 @@ from jeanie.views.camera import SENSORS
 from jeanie.views.euler import Order
 
 __all__ = [
+    "METRICS",
     "RAW",
     "RAWS",
     "REFERENCE",
@@ -162,9 +164,15 @@ ViewConfig = Annotated[NoViewsConfig | EulerViewsConfig | CameraViewsConfig, Fie
 """Simulated viewpoints; ``kind`` selects the class."""
 
 
+METRICS = ("euclidean", "sqeuclidean", "rbf", "cosine")
+"""Base distances by name."""
+
+
 class _ComparisonConfig(Config):
-    metric: Literal["euclidean", "sqeuclidean", "rbf", "cosine"] = Field(
-        default="rbf", description="base distance of blocks; cosine is 2 - 2 cos"
+    metric: str = Field(
+        default="rbf",
+        description="base distance of blocks: euclidean, sqeuclidean, rbf, cosine (2 - 2 cos), or the import path of a "
+        "function, package.module:name",
     )
     classes: Literal["supports", "prototype", "attention"] = Field(
         default="supports",
@@ -179,6 +187,15 @@ class _ComparisonConfig(Config):
         default="mean",
         description="how persons are combined: the mean of their features, or the best match of two persons with two",
     )
+
+    @field_validator("metric")
+    @classmethod
+    def _check_metric(cls, value: str) -> str:
+        if value not in METRICS and not is_import_path(value):
+            raise ConfigError(
+                f"metric needs one of {', '.join(METRICS)}, or an import path package.module:name, got {value!r}"
+            )
+        return value
 
 
 class _PathConfig(_ComparisonConfig):

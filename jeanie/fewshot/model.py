@@ -1,7 +1,7 @@
 """FewShotModel: views, encoder and comparison as one distance between motions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,16 @@ from jeanie.fewshot.config import RAWS, ModelConfig, check_model_config
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.hubness import HubnessCorrection
 from jeanie.fewshot.inputs import Batch, Store, arrange, find_layout
-from jeanie.fewshot.persistence import is_measured, read_model, write_model
+from jeanie.fewshot.pair_match import PairMatch
+from jeanie.fewshot.parts import (
+    EncoderPart,
+    MetricPart,
+    PartError,
+    resolve_encoder,
+    resolve_metric,
+    reuse_parts,
+)
+from jeanie.fewshot.persistence import is_measured, load_weights, read_model, write_model
 from jeanie.skeleton.blocks import compute_stride, count_blocks
 from jeanie.skeleton.canonical_body import BODY
 from jeanie.skeleton.layout import Layout
@@ -37,20 +46,6 @@ _BATCH = 64  # motions of a hubness correction that are encoded at once
 SHIPPED = Path(__file__).parent.parent / "models" / "default"
 
 
-@dataclass(frozen=True, eq=False)
-class PairMatch:
-    """How a model matches one query with one support.
-
-    ``persons`` are the compared (query, support) persons. If ``is_mirrored``, the mirror image of the query is closer,
-    and ``alignment`` is that of the image.
-    """
-
-    distance: float
-    persons: tuple[tuple[int, int], ...]
-    is_mirrored: bool
-    alignment: Alignment
-
-
 class FewShotModel(nn.Module):
     """Distance of queries to supports: simulated views, block features, alignment (paper, Sec. 3).
 
@@ -60,6 +55,11 @@ class FewShotModel(nn.Module):
     Args:
         config: Inputs, views, encoder and comparison.
         layout: Joints of the motions, unless the configuration determines them; encoders with weights need it.
+        encoder: An encoder from outside: a module that maps blocks [n, block, joint, channel] to features
+            [n, feature], a class or function that makes one from ``layout``, ``block`` and ``channels``, or the import
+            path of ``config.encoder.module``, which permits its import.
+        metric: A base distance from outside: a function of blocks [batch, m, feature] and [batch, n, feature] that
+            returns [batch, m, n], or the import path of ``config.align.metric``, which permits its import.
 
     Raises:
         ConfigError: If sections of the configuration do not fit together, or a layout is missing.
@@ -71,24 +71,32 @@ class FewShotModel(nn.Module):
     [0, 1, 2]
     """
 
-    def __init__(self, config: ModelConfig, layout: Layout | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        layout: Layout | None = None,
+        *,
+        encoder: EncoderPart = None,
+        metric: MetricPart = None,
+    ) -> None:
         super().__init__()
         check_model_config(config)
-        self.config = config
         inputs, prepare = config.inputs, config.inputs.prepare
         if prepare.body == "canonical":
             layout = BODY
         elif prepare.layout is not None:
             layout = find_layout(prepare.layout)
-        self.layout = layout
+        config, module = resolve_encoder(config, layout, encoder)
+        config, base_distance = resolve_metric(config, metric)
+        self.config, self.layout = config, layout
         if layout is not None and config.views.kind != "none":
             check_has_depth(layout, config.views.kind)
         self.views = config.views.build(layout)
         self.hidden_joints = HiddenJoints()
         self.encoder = BlockEncoder(
-            layout, block=inputs.block, channels=inputs.channels, config=config.encoder
+            layout, block=inputs.block, channels=inputs.channels, config=config.encoder, module=module
         )
-        self.comparison = build_comparison(config.align, self.views, self.encoder)
+        self.comparison = build_comparison(config.align, self.views, self.encoder, base_distance)
         self.hubness_correction: HubnessCorrection | None = None
         if config.hubness and prepare.frames is not None:
             stride = compute_stride(inputs.block, inputs.stride)
@@ -115,23 +123,30 @@ class FewShotModel(nn.Module):
         return cls(config).eval()
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> "FewShotModel":
+    def load(
+        cls, path: str | Path | None = None, *, encoder: EncoderPart = None, metric: MetricPart = None
+    ) -> "FewShotModel":
         """Return the model of a folder that ``save`` wrote, in evaluation mode.
 
         Args:
             path: The folder; by default that of the shipped model.
+            encoder, metric: Parts from outside jeanie, or their import paths, if the model has such parts. A folder
+                never causes an import by itself.
 
         Raises:
-            DataError: If the folder has no model, or a model that is damaged or of another version.
+            ConfigError: If the model has a part that the caller did not name.
+            DataError: If the folder holds no model, a damaged one, or one of another version.
         """
         path = SHIPPED if path is None else path
         config, layout, weights = read_model(Path(path))
         try:
-            model = cls(ModelConfig(**config), layout)
+            model = cls(ModelConfig(**config), layout, encoder=encoder, metric=metric)
             dtypes = {tensor.dtype for name, tensor in weights.items() if not is_measured(name)}
             if dtypes == {torch.float64}:
                 model.double()
             model.load_state_dict(weights)
+        except PartError as error:
+            raise PartError(f"{path}: {error}") from None
         except (JeanieError, RuntimeError, TypeError) as error:
             raise DataError(f"{path}: not a model of this version: {error}") from None
         return model.eval()
@@ -161,19 +176,10 @@ class FewShotModel(nn.Module):
         (7, 1)
         """
         config = self.config.with_values(changes, **named)
-        # the initial weights are replaced, so their draws must not change the state of the generator
-        with torch.random.fork_rng(devices=[]):
-            model = type(self)(config, self.layout).to(self.device, self.dtype)
-        try:
-            missing, unknown = model.load_state_dict(self.state_dict(), strict=False)
-        except RuntimeError as error:
-            raise ConfigError(f"the weights do not fit the network of these settings: {error}") from None
-        missing, unknown = ([name for name in names if not is_measured(name)] for names in (missing, unknown))
-        if missing or unknown:
-            raise ConfigError(
-                f"these settings need another network: weights {missing[:3]} are missing, {unknown[:3]} are not used; "
-                "only views, alignment and components can change without training"
-            )
+        with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so they draw nothing
+            parts = reuse_parts(self.config, config, self.encoder, self.comparison.custom_metric)
+            model = type(self)(config, self.layout, **parts).to(self.device, self.dtype)
+        load_weights(model, self.state_dict())
         return model.train(self.training)
 
     @torch.no_grad()
@@ -219,14 +225,8 @@ class FewShotModel(nn.Module):
             motions: The clips; each is prepared on its first use.
             limit: Largest size of the cache in bytes.
         """
-        views = self.config.views
-        own = Store(
-            motions,
-            self.config.inputs.prepare,
-            dtype=self.dtype,
-            limit=limit,
-            views=None if views.kind == "none" else views,
-        )
+        views = None if self.config.views.kind == "none" else self.config.views
+        own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit, views=views)
         parts = [part.store(motions, limit=limit) for part in self._models()]
         own.components = [own if part.prepares_like(own) and not part.components else part for part in parts]
         return own

@@ -7,14 +7,14 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
-from jeanie.errors import DataError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.skeleton.layout import Layout
 
-__all__ = ["is_measured", "read_model", "write_model"]
+__all__ = ["is_measured", "load_weights", "read_model", "write_model"]
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 FORMAT = 1
@@ -24,6 +24,24 @@ MAX_DESCRIPTION, MAX_WEIGHTS = 2**20, 2**31
 def is_measured(name: str) -> bool:
     """Return whether a tensor of a model is a measurement and not a weight."""
     return name.endswith(("cost_scale", "hubness_correction.course", "hubness_correction.spread"))
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load all weights of another model; measurements may be missing.
+
+    Raises:
+        ConfigError: If the weights do not fit the model.
+    """
+    try:
+        missing, unknown = model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise ConfigError(f"the weights do not fit the network of these settings: {error}") from None
+    missing, unknown = ([name for name in names if not is_measured(name)] for names in (missing, unknown))
+    if missing or unknown:
+        raise ConfigError(
+            f"these settings need another network: weights {missing[:3]} are missing, {unknown[:3]} are not used; "
+            "only views, alignment and components can change without training"
+        )
 
 
 def write_model(

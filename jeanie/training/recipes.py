@@ -6,7 +6,7 @@ from typing import Any
 
 from jeanie.config import Config
 from jeanie.encoders import PRESETS, TemporalEncoderConfig
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, suggest_name
 from jeanie.fewshot.config import RAW, EulerViewsConfig, JeanieConfig, ModelConfig, NoViewsConfig
 from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.fewshot.losses import LossConfig
@@ -44,7 +44,9 @@ def _add_section(key: str) -> str:
             return f"{section}.{key}"
     if first not in Recipe.model_fields:
         names = sorted({*ModelConfig.model_fields, *TrainConfig.model_fields})
-        raise ConfigError(f"no option {key!r}; options start with one of {', '.join(names)}")
+        raise ConfigError(
+            f"no option {key!r}; options start with one of {', '.join(names)}{suggest_name(first, names)}"
+        )
     return key
 
 
@@ -180,6 +182,8 @@ def get_recipe(name: str, dataset: str | None = None) -> Recipe:
         ConfigError: There is no such recipe.
     """
     if name not in RECIPES:
-        raise ConfigError(f"no recipe {name!r}; the known ones are {', '.join(RECIPES)}")
+        raise ConfigError(
+            f"no recipe {name!r}; the known ones are {', '.join(RECIPES)}{suggest_name(name, RECIPES)}"
+        )
     recipe = RECIPES[name]
     return fit_recipe(recipe, dataset) if dataset is not None and name in ("paper", "authors") else recipe

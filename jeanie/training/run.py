@@ -29,6 +29,7 @@ from jeanie.errors import ConfigError, DataError
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.cameras import HiddenJoints
 from jeanie.fewshot.model import FewShotModel
+from jeanie.fewshot.parts import EncoderPart, MetricPart
 from jeanie.training.recipes import Recipe
 
 __all__ = ["Metrics", "Run", "open_run", "record_hidden_joints"]
@@ -80,6 +81,12 @@ class Run:
         return str(self.facts["protocol"])
 
     @property
+    def dataset(self) -> str | None:
+        """Name or folder of the data set; None for a run that did not record it."""
+        name = self.facts.get("dataset")
+        return None if name is None else str(name)
+
+    @property
     def recipe(self) -> Recipe:
         """Settings of the model and of the training."""
         return Recipe(**self.facts["config"])
@@ -102,8 +109,14 @@ class Run:
                 return self.path / str(known["folder"])
         raise ConfigError(f"{self.path}: no split {split!r}; it has {', '.join(map(repr, self.splits))}")
 
-    def model(self, split: str | None = None) -> FewShotModel:
+    def model(
+        self, split: str | None = None, *, encoder: EncoderPart = None, metric: MetricPart = None
+    ) -> FewShotModel:
         """Return the best model of a split, by validation.
+
+        Args:
+            split: Name of the split; it may be left out if there is only one.
+            encoder, metric: Parts of the model from outside jeanie; see ``FewShotModel.load``.
 
         Raises:
             DataError: No model is saved yet.
@@ -111,7 +124,7 @@ class Run:
         folder = self.folder(split) / "model"
         if not folder.exists():
             raise DataError(f"{folder}: does not exist yet; training has not reached its first validation")
-        return FewShotModel.load(folder)
+        return FewShotModel.load(folder, encoder=encoder, metric=metric)
 
     def __call__(self, split: Split) -> FewShotModel:
         """Return the model of a split."""
@@ -121,6 +134,16 @@ class Run:
         """Return the metrics of a split, one entry per step."""
         path = self.folder(split) / "metrics.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def curves(self) -> dict[str, list[tuple[int, float, float, float | None]]]:
+        """Return (episode, loss, training accuracy, validation accuracy or None) of every step, by split."""
+        return {
+            split: [
+                (row["episode"], row["loss"], row["accuracy"], row.get("validation"))
+                for row in self.metrics(split)
+            ]
+            for split in self.splits
+        }
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the episodes, the best validation and the time of every split."""
@@ -146,6 +169,7 @@ def open_run(
     out: Path,
     *,
     protocol: str,
+    dataset: str,
     recipe: Recipe,
     splits: Sequence[Split],
     start: str | None,
@@ -165,6 +189,7 @@ def open_run(
         "start": start,
     }
     facts = json.loads(world.broadcast_from_first(lambda: _describe_run(out, wanted, splits, resume, world)))
+    facts["dataset"] = dataset
     if world.is_first:
         out.mkdir(parents=True, exist_ok=True)
         _write_facts(out, facts)

@@ -20,6 +20,7 @@ from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.model import FewShotModel
+from jeanie.fewshot.parts import EncoderPart, MetricPart
 from jeanie.training.augment import DatasetWithMirrors, add_mirrored_classes
 from jeanie.training.cameras import place_cameras
 from jeanie.training.config import TrainConfig
@@ -48,6 +49,8 @@ def train(
     resume: bool = False,
     progress: ProgressCallback | None = None,
     device: str | None = None,
+    encoder: EncoderPart = None,
+    metric: MetricPart = None,
 ) -> Run:
     """Train a model on every split of a protocol, or on one, and write a run folder.
 
@@ -71,6 +74,7 @@ def train(
         resume: Whether to continue the run in ``out``. The result has the same bits as an uninterrupted run.
         progress: Called after every step.
         device: Device; by default that of the model, or CUDA if available.
+        encoder, metric: Parts from outside of a model that is given as a configuration; see ``FewShotModel``.
 
     Returns:
         The run.
@@ -93,7 +97,7 @@ def train(
             chosen, dataset, split, way=way, shot=shot, train_classes=train_classes, validation=validation
         )
         _check_margin(splits, config)
-        initial = _make_initial_model(model, dataset, config, world)
+        initial = _make_initial_model(model, dataset, config, world, encoder, metric)
         pool: Dataset = DatasetWithMirrors(dataset) if config.mirror else dataset
         episodes = [
             (add_mirrored_classes(each) if config.mirror else each).training_episodes(
@@ -110,6 +114,7 @@ def train(
         run = open_run(
             Path(out),
             protocol=chosen.name,
+            dataset=chosen.dataset,
             recipe=Recipe(model=initial.config, train=config),
             splits=splits,
             start=_hash_weights(model) if isinstance(model, FewShotModel) else None,
@@ -137,17 +142,24 @@ def train(
 
 
 def _make_initial_model(
-    model: FewShotModel | ModelConfig, dataset: Dataset, config: TrainConfig, world: World
+    model: FewShotModel | ModelConfig,
+    dataset: Dataset,
+    config: TrainConfig,
+    world: World,
+    encoder: EncoderPart,
+    metric: MetricPart,
 ) -> FewShotModel:
     """Return the model that every split starts from."""
     settings = place_cameras(model.config if isinstance(model, FewShotModel) else model, dataset)
     if isinstance(model, FewShotModel):
+        if encoder is not None or metric is not None:
+            raise ConfigError("encoder and metric belong to a configuration; this model has its own")
         initial = copy.deepcopy(model)
         if settings != model.config:
             initial = initial.with_config(views=settings.views, components=settings.components)
     else:
         with use_seed(config.seed, _WEIGHTS):
-            initial = FewShotModel(settings, dataset.layout)
+            initial = FewShotModel(settings, dataset.layout, encoder=encoder, metric=metric)
     check_has_weights(initial)
     return initial.to(world.device)
 

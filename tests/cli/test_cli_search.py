@@ -73,16 +73,18 @@ def test_find_lists_segments(folder, long_file, show):
     write_archive([Motion(show[0], LAYOUTS["ntu25"], rate=30.0, name="show")], archive, name="shows")
     done = run("find", folder / "kick.npz", archive, "--k", 2, "--cache", folder / "cache", "--json")
     assert done.exit_code == 0, done.output
-    facts = json.loads(done.stdout)
-    best = facts["matches"][0]
-    assert best["name"] == "show"
-    assert min(best["end"], last) - max(best["start"], first) > 0.5 * (best["end"] - best["start"])
-    assert best["seconds"] == pytest.approx([best["start"] / 30, best["end"] / 30])
-    result = run("find", folder / "kick.npz", long_file, "--k", 1, "--cache", folder / "cache")
-    assert "long" in result.stdout
+    told = json.loads(done.stdout)
+    best = told["results"][0]
+    assert best["file"] == "show"
+    start, end = best["start_frame"], best["end_frame"]
+    assert min(end, last) - max(start, first) > 0.5 * (end - start)
+    assert [best["start_s"], best["end_s"]] == pytest.approx([start / 30, end / 30], abs=1e-3)
+    assert 0 <= told["results"][1]["confidence"] <= best["confidence"] <= 1
+    shown = run("find", folder / "kick.npz", long_file, "--k", 1, "--cache", folder / "cache")
+    assert "long" in shown.stdout
     part = run("find", long_file, archive, "--k", 1, "--part", f"{first / 30:.2f}-{last / 30:.2f}", "--json",
                "--cache", folder / "cache")  # fmt: skip
-    assert json.loads(part.stdout)["matches"][0]["distance"] < 0.02
+    assert json.loads(part.stdout)["results"][0]["distance"] < 0.02
 
 
 def test_watch_tells_events_of_lines(library, show):
@@ -92,7 +94,7 @@ def test_watch_tells_events_of_lines(library, show):
     events = [json.loads(row) for row in done.stdout.splitlines()]
     assert "kick_forward" in {event["label"] for event in events}
     kick = next(event for event in events if event["label"] == "kick_forward")
-    assert truth[1][0] / 30 - 0.5 < kick["start"] < kick["end"] < truth[1][1] / 30 + 0.5
+    assert truth[1][0] / 30 - 0.5 < kick["start_s"] < kick["end_s"] < truth[1][1] / 30 + 0.5
     assert all(event["label"] is not None for event in events)
     readable = run("watch", "-", "--library", library, "--unknown", text=lines_of(joints))
     assert "kick_forward" in readable.stdout
@@ -111,7 +113,7 @@ def test_watch_answers_while_lines_still_come(library, show):
         running.stdin.write(lines_of(joints[: truth[0][1] + 40]))
         running.stdin.flush()
         first = json.loads(running.stdout.readline())
-        assert first["end"] <= (truth[0][1] + 40) / 30
+        assert first["end_s"] <= (truth[0][1] + 40) / 30
         running.stdin.close()
         assert running.wait(60) == 0
 

@@ -64,7 +64,7 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
         (
             {"kind": "cnn"},
             "kind needs one of 'graph', 'temporal', 'mlp', 'raw', 'image', 'image-thirds', 'va-rnn', 'va-cnn', "
-            "got 'cnn'",
+            "'custom', got 'cnn'",
         ),
         ({"width": 0}, "width: .*greater than or equal to 1, got 0"),
         ({"dropout": 1.0}, "dropout: .*less than 1, got 1.0"),

@@ -232,8 +232,8 @@ def test_the_command_labels_a_folder_and_writes_a_table(folder):
     facts = json.loads(done.stdout)
     truth = [("wave", "kick", "squat")[number // 16] for number in range(48)]
     rows = list(csv.DictReader((folder / "labels.csv").read_text().splitlines()))
-    assert [row["name"] for row in rows] == [f"take{number:02}.npz" for number in range(48)]
-    assert [row["label"] for row in rows] == [row["label"] for row in facts["labels"]]
+    assert [row["file"] for row in rows] == [f"take{number:02}.npz" for number in range(48)]
+    assert [row["label"] for row in rows] == [row["label"] for row in facts["results"]]
     assert np.mean([row["label"] == one for row, one in zip(rows, truth, strict=True)]) > 0.9
     assert facts["motions"] == sum(facts["classes"].values()) + facts["unlabelled"] == 48
     assert list(facts["classes"]) == ["wave", "kick", "squat"]
@@ -242,7 +242,7 @@ def test_the_command_labels_a_folder_and_writes_a_table(folder):
 def test_a_recording_of_the_folder_that_is_an_example_keeps_its_label(folder):
     done = run(folder / "in", f"mine={folder / 'in' / 'take05.npz'}", "--abstain", "1", "--json")
     facts = json.loads(done.stdout)
-    assert [row["name"] for row in facts["labels"] if row["label"] == "mine"] == ["take05.npz"]
+    assert [row["file"] for row in facts["results"] if row["label"] == "mine"] == ["take05.npz"]
     assert facts["unlabelled"] == 47
 
 
@@ -251,7 +251,7 @@ def test_an_archive_is_labelled_and_printed_as_text(folder, some, tmp_path):
     done = run(tmp_path / "some.archive", some[3].name, some[20].name)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["name", "label", "confidence"]
+    assert lines[0].split() == ["file", "label", "confidence"]
     assert len(lines) == 49
     assert "kick_forward" in lines[21]
     assert "48 motions" in done.stderr

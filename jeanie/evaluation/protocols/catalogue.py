@@ -23,7 +23,7 @@ from jeanie.evaluation.protocols.rules import Cameras, Rules, Setups, build_spli
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.episodes import Tag
 
-__all__ = ["PROTOCOLS", "Protocol", "get_protocol"]
+__all__ = ["PROTOCOLS", "Protocol"]
 
 PAPER = "Wang, Liu, Koniusz: 3D Skeleton-based Few-shot Action Recognition with JEANIE is not so Naive, 2021"
 LIU = "Liu et al.: NTU RGB+D 120, TPAMI 2019"
@@ -381,20 +381,3 @@ _ROWS = (
     ),
 )
 PROTOCOLS: dict[str, Protocol] = {row.name: row for row in _ROWS}
-
-
-def get_protocol(name: str) -> Protocol:
-    """Return the protocol with this name.
-
-    Args:
-        name: A key of ``PROTOCOLS``.
-
-    Raises:
-        ConfigError: There is no such protocol.
-
-    >>> get_protocol("synthetic").dataset
-    'synthetic'
-    """
-    if name not in PROTOCOLS:
-        raise ConfigError(f"no protocol {name!r}; the known ones are {', '.join(PROTOCOLS)}")
-    return PROTOCOLS[name]

@@ -31,6 +31,7 @@ _VALIDATION = (
 class ClassSplit:
     """Training classes (including validation classes) and test classes; ``seed`` is that of its draws.
 
+    ``validation`` lists the validation classes; None draws them.
     If test classes are training classes, subjects are held out instead of classes.
     """
 
@@ -38,6 +39,7 @@ class ClassSplit:
     train: tuple[Tag, ...]
     test: tuple[Tag, ...]
     seed: int = 0
+    validation: tuple[Tag, ...] | None = None
 
     @property
     def has_shared_classes(self) -> bool:
@@ -118,6 +120,8 @@ def hold_out_classes(
     A ``fraction`` of the training classes (at least 2, whole groups) is drawn by ``Draw(seed, 1)``. At least two
     classes remain for training.
     """
+    if split.validation is not None:
+        return tuple(tag for tag in split.train if tag not in split.validation), split.validation
     groups = len(split.train) // group
     if not groups or fraction == 0:
         return split.train, ()

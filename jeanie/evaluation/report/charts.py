@@ -8,10 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["draw_accuracy_bar", "draw_confusion", "draw_dots", "draw_histogram"]
+__all__ = ["Curves", "draw_accuracy_bar", "draw_confusion", "draw_dots", "draw_histogram", "draw_training"]
 
 Number = float
+Curves = Mapping[str, Sequence[tuple[int, float, float, float | None]]]
+"""Steps of a training by split: episode, loss, training accuracy and, if measured, validation accuracy in percent."""
 
+_POINTS = 200  # per line of a training chart
 _BINS = 40
 _MAX_NAMES = 45  # with more classes the names would be too small to read
 
@@ -145,6 +148,51 @@ def draw_histogram(own: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> 
     return _svg(
         width, height, parts, "distances to the true class and to the nearest other class", "histogram"
     )
+
+
+def draw_training(steps: Sequence[tuple[int, float, float, float | None]]) -> str:
+    """Draw loss and accuracies of a training over its episodes; the lines are moving means."""
+    width, height, left, right, bottom, top = 460.0, 220.0, 40.0, 34.0, 34.0, 10.0
+    last = max(1, steps[-1][0])
+    episodes = torch.tensor([step[0] for step in steps], dtype=torch.float64)
+    losses, accuracies = _smooth([step[1] for step in steps]), _smooth([step[2] for step in steps])
+    most = max(float(losses.max()), 1e-9)
+
+    def x(episode: Number) -> float:
+        return left + (width - left - right) * episode / last
+
+    def y(share: Number) -> float:
+        return height - bottom - (height - bottom - top) * share
+
+    keep = torch.linspace(0, len(steps) - 1, min(len(steps), _POINTS)).long()
+    parts = [_line(left, y(0), width - right, y(0), "axis")]
+    for values, scale, kind in ((losses, most, "own"), (accuracies, 100.0, "other")):
+        points = " ".join(
+            f"{x(episode):.1f},{y(value / scale):.1f}"
+            for episode, value in zip(episodes[keep].tolist(), values[keep].tolist(), strict=True)
+        )
+        parts.append(f'<polyline points="{points}" class="curve {kind}" fill="none"/>')
+    for episode, _, _, validation in steps:
+        if validation is not None:
+            title = f"<title>episode {episode}: validation {validation:.1f} %</title>"
+            parts.append(
+                f'<circle cx="{x(episode):.1f}" cy="{y(validation / 100):.1f}" r="4" class="dot c2">{title}</circle>'
+            )
+    for share in (0.0, 0.5, 1.0):
+        parts.append(_text(left - 6, y(share) + 4, f"{most * share:.2g}", "tick", "end"))
+        parts.append(_text(width - right + 6, y(share) + 4, f"{100 * share:g}", "tick"))
+    parts.append(_text((left + width - right) / 2, height - 6, f"{last} episodes", "tick", "middle"))
+    return _svg(width, height, parts, "loss and accuracy over the training episodes", "training")
+
+
+def _smooth(values: Sequence[Number]) -> Float[Tensor, " step"]:
+    """Return the mean of each value with its neighbours, a fiftieth of all values wide."""
+    series = torch.tensor(values, dtype=torch.float64)
+    half = max(1, len(series) // 100)
+    total = torch.cat([series.new_zeros(1), series.cumsum(0)])
+    index = torch.arange(len(series))
+    low, high = (index - half).clamp_min(0), (index + half + 1).clamp_max(len(series))
+    return (total[high] - total[low]) / (high - low)
 
 
 def _ticks(low: Number, high: Number) -> list[float]:

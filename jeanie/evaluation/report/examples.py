@@ -119,12 +119,15 @@ def find_examples(
 
     Half of the queries are classified correctly and half are not, if there are enough. Their margins range from
     clear to narrow, and their classes differ. A wrong query is shown with the support that it was mistaken for.
+    A method that is not a FewShotModel has no alignments, so it gives no example.
     """
     rows = _select_rows(report.predictions[report.predictions.seed == 0], count)
     found: list[Example] = []
     for row in range(len(rows)):
         split = splits[int(rows.split[row])]
         model = model_of(models, split)
+        if not isinstance(model, FewShotModel):
+            continue
         training = model.training
         model.eval()
         try:
@@ -180,8 +183,8 @@ def _build_example(
     cost = _block_costs(model, query, support)
     return Example(
         method=report.method,
-        truth=str(report.classes[int(row.truth)]),
-        predicted=str(predicted),
+        truth=report.titles[int(row.truth)],
+        predicted=report.titles[int(row.predicted)],
         query=_build_actor(model, query, int(row.query), cost.shape[0]),
         support=_build_actor(model, support, candidates[int(distances.argmin())], cost.shape[1]),
         distance=float(distances.min()),

@@ -1,12 +1,19 @@
 """Reports of several methods as one HTML page that needs no network and no server."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError
-from jeanie.evaluation.report.charts import draw_accuracy_bar, draw_confusion, draw_dots, draw_histogram
+from jeanie.evaluation.report.charts import (
+    Curves,
+    draw_accuracy_bar,
+    draw_confusion,
+    draw_dots,
+    draw_histogram,
+    draw_training,
+)
 from jeanie.evaluation.report.comparison import Paired, compare
 from jeanie.evaluation.report.examples import Example
 from jeanie.evaluation.report.page import build_page, build_section, build_table
@@ -34,7 +41,12 @@ query</figcaption></figure>
 
 
 def write_html(
-    reports: Sequence[Report], path: str | Path, *, examples: Sequence[Example] = (), title: str | None = None
+    reports: Sequence[Report],
+    path: str | Path,
+    *,
+    examples: Sequence[Example] = (),
+    title: str | None = None,
+    curves: Mapping[str, Curves] | None = None,
 ) -> Path:
     """Write the HTML page of several methods on one protocol. Text from files, such as labels, is escaped.
 
@@ -57,12 +69,16 @@ def write_html(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, render_html(reports, examples=examples, title=title).encode())
+    write_atomically(path, render_html(reports, examples=examples, title=title, curves=curves).encode())
     return path
 
 
 def render_html(
-    reports: Sequence[Report], *, examples: Sequence[Example] = (), title: str | None = None
+    reports: Sequence[Report],
+    *,
+    examples: Sequence[Example] = (),
+    title: str | None = None,
+    curves: Mapping[str, Curves] | None = None,
 ) -> str:
     """Return the HTML page of several methods on one protocol; text from files, such as labels, is escaped.
 
@@ -70,6 +86,7 @@ def render_html(
         reports: One report per method.
         examples: Alignments to show as animations.
         title: Title of the page (default: name of the protocol).
+        curves: Training curves of methods that were trained, by method.
     """
     if not reports:
         raise ConfigError("a page needs at least one report")
@@ -85,6 +102,7 @@ def render_html(
             _split_section(reports),
             _class_section(reports),
             _confusion_section(reports),
+            *(_curve_section(method, own) for method, own in (curves or {}).items()),
             _alignment_section(examples),
         ],
         notes=_notes(reports),
@@ -104,7 +122,8 @@ def _lead(reports: Sequence[Report]) -> str:
 
 def _interval_note(reports: Sequence[Report]) -> str:
     units = dict.fromkeys(UNITS[report.over] for report in reports)
-    return f"Percentage of correctly classified queries with 95 % intervals: {'; '.join(units)}."
+    cautions = "".join(f" {text}" for text in dict.fromkeys(report.caution for report in reports) if text)
+    return f"Percentage of correctly classified queries with 95 % intervals: {'; '.join(units)}.{cautions}"
 
 
 def _format_value(value: str, half: float) -> str:
@@ -211,7 +230,7 @@ def _confusion_section(reports: Sequence[Report]) -> str:
         own, other = float(rows.own.median()), float(rows.other.median())
         panels.append(
             f'<div class="panel side" data-group="methods"><div><h3>Confusions of {escape(report.method)}</h3>'
-            f'<div class="scroll">{draw_confusion(report.confusion, [str(tag) for tag in report.classes])}</div></div>'
+            f'<div class="scroll">{draw_confusion(report.confusion, report.titles)}</div></div>'
             '<div><h3>Distances</h3><ul class="legend"><li class="own"><span class="key"></span><span>true class</span>'
             '</li><li class="other"><span class="key"></span><span>nearest other class</span></li></ul>'
             f"{draw_histogram(rows.own, rows.other)}<p class='soft'>The true class is nearest for {share:.1f} % of "
@@ -221,6 +240,21 @@ def _confusion_section(reports: Sequence[Report]) -> str:
     return build_section(
         "Confusions and distances", "Rows are true classes, columns are predicted classes.", body
     )
+
+
+def _curve_section(method: str, curves: Curves) -> str:
+    """Return the training curves of a method, one chart per split."""
+    charts = [
+        f"<figure><figcaption><b>{escape(split)}</b></figcaption>{draw_training(steps)}</figure>"
+        for split, steps in curves.items()
+        if len(steps) > 1
+    ]
+    note = (
+        "Loss (left axis), and accuracy in percent (right axis) on training episodes and, as dots, on validation "
+        "episodes; both lines are moving means."
+    )
+    body = f'<div class="maps">{"".join(charts)}</div>'
+    return build_section(f"Training of {method}", note, body) if charts else ""
 
 
 def _alignment_section(examples: Sequence[Example]) -> str:

@@ -37,6 +37,10 @@ UNITS: Mapping[Unit, str] = {
 """The units that an interval is computed over, and the method."""
 
 
+_FEW: Mapping[Unit, int] = {"splits": 3, "seeds": 3, "episodes": 10, "queries": 20}
+"""Units below which an interval is not reliable: Student's t with one degree of freedom has 12.7 standard errors."""
+
+
 @dataclass(frozen=True)
 class SplitAccuracy:
     """Accuracy on a split in percent, and its number of queries."""
@@ -79,7 +83,7 @@ def estimate_accuracy(predictions: Predictions) -> tuple[Estimate, Unit]:
     unit = find_unit(predictions)
     if unit == "queries":
         return estimate_share(int(predictions.is_correct.sum()), len(predictions)).times(100), unit
-    return estimate_mean(unit_means(predictions, unit))[0].times(100), unit
+    return estimate_mean(unit_means(predictions, unit))[0].limit(0, 1).times(100), unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +93,7 @@ class Report:
     Attributes:
         protocol, method: Their names.
         classes: The classes that predictions index.
+        class_names: Their names, if the classes are numbers that have names.
         names: Names of the splits.
         predictions: One row per query.
         way, shot: Classes per episode, supports per class.
@@ -116,6 +121,7 @@ class Report:
     commit: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
+    class_names: tuple[str, ...] = ()
 
     @cached_property
     def _estimate(self) -> tuple[Estimate, Unit]:
@@ -140,6 +146,26 @@ class Report:
     def over(self) -> Unit:
         """Unit that the interval is computed over."""
         return self._estimate[1]
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Name of each class."""
+        return self.class_names or tuple(map(str, self.classes))
+
+    @property
+    def units(self) -> int:
+        """Number of units that the interval is computed over."""
+        return len(unit_means(self.predictions, self.over))
+
+    @property
+    def caution(self) -> str:
+        """A sentence about an interval over too few units to rely on; empty if there are enough."""
+        if self.units >= _FEW[self.over]:
+            return ""
+        return (
+            f"Only {self.units} {self.over}: too few for a reliable interval; "
+            f"use {_FEW[self.over]} or more {self.over}."
+        )
 
     @property
     def queries(self) -> int:
@@ -170,8 +196,8 @@ class Report:
         """Accuracy of each class in percent; classes without a query are left out."""
         hits, total = self.confusion.diagonal().tolist(), self.confusion.sum(1).tolist()
         return {
-            str(tag): 100 * hit / count
-            for tag, hit, count in zip(self.classes, hits, total, strict=True)
+            name: 100 * hit / count
+            for name, hit, count in zip(self.titles, hits, total, strict=True)
             if count
         }
 
@@ -185,13 +211,15 @@ class Report:
             "ci95": _round(self.ci95),
             "interval": [_round(end) for end in self.interval],
             "over": self.over,
+            "units": self.units,
+            "caution": self.caution,
             "way": self.way,
             "shot": self.shot,
             "rule": self.rule,
             "seeds": list(self.seeds),
             "queries": self.queries,
             "per_class": {name: _round(value) for name, value in self.per_class.items()},
-            "confusion": {"classes": [str(tag) for tag in self.classes], "counts": self.confusion.tolist()},
+            "confusion": {"classes": list(self.titles), "counts": self.confusion.tolist()},
             "splits": [
                 {"name": part.name, "accuracy": _round(part.accuracy), "queries": part.queries}
                 for part in self.splits
@@ -219,6 +247,7 @@ class Report:
             f"**{self.accuracy:.1f} ± {self.ci95:.1f} %** (95 %, {UNITS[self.over]}; "
             f"{self.queries:,} queries, {self.way}-way {self.shot}-shot, chance {100 / self.way:.1f} %).",
             *_describe_origin(self),
+            *(["", self.caution] if self.caution else []),
         ]
         for name, rows in self.variants.items():
             accuracy, _ = estimate_accuracy(rows)

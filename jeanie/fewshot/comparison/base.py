@@ -7,17 +7,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from jeanie.alignment import Alignment, trace
-from jeanie.alignment.base_distance import apply_metric, compute_squared_distances
+from jeanie.alignment.base_distance import BaseDistance, apply_metric, compute_block_costs
 from jeanie.encoders import BlockEncoder
 from jeanie.fewshot.config import AlignConfig
 from jeanie.fewshot.features import Features
 from jeanie.views import CameraViews, EulerSimple, EulerViews
 
-__all__ = ["Comparison", "Views", "compute_pair_squares"]
+__all__ = ["Comparison", "Views"]
 
 Views = EulerViews | EulerSimple | CameraViews | None
 
 _MOMENTUM = 0.05
+_SAMPLE = 512  # blocks of a clip side that measure the scale of a base distance from outside
 
 
 class Comparison(nn.Module):
@@ -30,13 +31,17 @@ class Comparison(nn.Module):
         config: Options of the comparison.
         views: The simulated views of the features.
         encoder: The encoder of the features.
+
+    Attributes:
+        custom_metric: A base distance from outside, instead of the one that the configuration names.
     """
 
     config: AlignConfig
+    custom_metric: BaseDistance | None
 
     def __init__(self, config: AlignConfig, views: Views, encoder: BlockEncoder) -> None:
         super().__init__()
-        self.config, self.views = config, views
+        self.config, self.views, self.custom_metric = config, views, None
         self.register_buffer("cost_scale", torch.zeros((), dtype=torch.float64))
 
     def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
@@ -75,7 +80,11 @@ class Comparison(nn.Module):
         return trace(cost, gamma=gamma, shift=self._view_shift(cost), band=self._band)[0]
 
     def _pair_costs(self, query: Features, support: Features) -> Tensor:
-        return self._base_distance(compute_pair_squares(query.values, support.values))
+        """Return costs of all blocks of every query and every support; the query's views come first."""
+        flat = (x.values.reshape(1, -1, x.values.shape[-1]) for x in (query, support))
+        costs = self._block_costs(*flat)[0].view(*query.values.shape[:-1], *support.values.shape[:-1])
+        first = query.values.dim() - 1  # where the support's axes begin
+        return costs.movedim((first, first + 1), (1, 3)).flatten(0, 1)
 
     def _view_shift(self, cost: Tensor) -> int:
         """Return the largest change of view per step of a path: by default any."""
@@ -90,12 +99,15 @@ class Comparison(nn.Module):
         return features.normalise() if self.config.metric == "cosine" else features
 
     @property
-    def _metric(self) -> str:
+    def _metric(self) -> str | BaseDistance:
         """The base distance of scaled features: for vectors of length 1, |x - y|^2 = 2 - 2 cos."""
+        if self.custom_metric is not None:
+            return self.custom_metric
         return "sqeuclidean" if self.config.metric == "cosine" else self.config.metric
 
-    def _base_distance(self, squared: Tensor) -> Tensor:
-        return apply_metric(squared, self._metric, self.config.sigma)
+    def _block_costs(self, x: Tensor, y: Tensor) -> Float[Tensor, "batch left right"]:
+        """Return the base distance of every block of ``x`` and every block of ``y``."""
+        return compute_block_costs(x, y, self._metric, self.config.sigma)
 
     def _measure_gamma(self, query: Features, support: Features) -> float:
         """Return gamma, multiplied by the scale of the costs if it is relative; training measures that scale."""
@@ -109,18 +121,15 @@ class Comparison(nn.Module):
 
     @torch.no_grad()
     def _mean_cost(self, query: Features, support: Features) -> Tensor:
-        """Return the base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y."""
+        """Return the base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y.
+
+        A base distance from outside is averaged over a sample of the blocks.
+        """
+        metric = self._metric
+        if not isinstance(metric, str):
+            sides = (part.flatten_blocks() for part in (query, support))
+            sample = (x[:: -(-len(x) // _SAMPLE)][None] for x in sides)
+            return self._block_costs(*sample).double().mean()
         x, y = (part.flatten_blocks().double() for part in (query, support))
         squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
-        return self._base_distance(squared.clamp_min(0))
-
-
-def compute_pair_squares(
-    query: Float[Tensor, "query t *query_views feature"],
-    support: Float[Tensor, "support s *support_views feature"],
-) -> Float[Tensor, "pair t s *views"]:
-    """Return |x - y|^2 of all blocks of every query and every support; the query's views come first."""
-    flat = (x.reshape(1, -1, x.shape[-1]) for x in (query, support))
-    squared = compute_squared_distances(*flat)[0].view(*query.shape[:-1], *support.shape[:-1])
-    first = query.dim() - 1  # first axis of the support
-    return squared.movedim((first, first + 1), (1, 3)).flatten(0, 1)
+        return apply_metric(squared.clamp_min(0), metric, self.config.sigma)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from jeanie.alignment.base_distance import BaseDistance
 from jeanie.encoders import BlockEncoder
 from jeanie.fewshot.comparison.aligned import (
     FvmComparison,
@@ -29,6 +30,10 @@ _CLASSES: Mapping[str, type[Comparison]] = MappingProxyType(
 )
 
 
-def build_comparison(config: AlignConfig, views: Views, encoder: BlockEncoder) -> Comparison:
-    """Return the comparison of the method that a configuration names."""
-    return _CLASSES[config.method](config, views, encoder)
+def build_comparison(
+    config: AlignConfig, views: Views, encoder: BlockEncoder, metric: BaseDistance | None = None
+) -> Comparison:
+    """Return the comparison of the method that a configuration names, with a base distance from outside if given."""
+    comparison = _CLASSES[config.method](config, views, encoder)
+    comparison.custom_metric = metric
+    return comparison

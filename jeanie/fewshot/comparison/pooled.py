@@ -3,7 +3,6 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from jeanie.alignment.base_distance import compute_squared_distances
 from jeanie.fewshot.comparison.base import Comparison
 from jeanie.fewshot.config import PoolConfig
 from jeanie.fewshot.features import Features
@@ -19,9 +18,7 @@ class PooledComparison(Comparison):
     def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
         """Return the distance of every query to every support."""
         query, support = self._scale(self.reduce(query)), self._scale(self.reduce(support))
-        return self._base_distance(
-            compute_squared_distances(query.values[:, 0][None], support.values[:, 0][None])[0]
-        )
+        return self._block_costs(query.values[:, 0][None], support.values[:, 0][None])[0]
 
     def reduce(self, features: Features) -> Features:
         """Return the means over views and time."""

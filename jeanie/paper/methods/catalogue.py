@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from jeanie.config import Config
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, suggest_name
 from jeanie.paper.methods.rows import ROWS
 from jeanie.training.recipes import Recipe
 
@@ -69,7 +69,9 @@ def get_method(name: str) -> Method:
         ConfigError: There is no such method, or an extra that it needs is not installed.
     """
     if name not in METHODS:
-        raise ConfigError(f"no method {name!r}; the known ones are {', '.join(METHODS)}")
+        raise ConfigError(
+            f"no method {name!r}; the known ones are {', '.join(METHODS)}{suggest_name(name, METHODS)}"
+        )
     method = METHODS[name]
     if method.missing:
         raise ConfigError(

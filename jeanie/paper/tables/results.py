@@ -42,6 +42,7 @@ _REPORT_FIELDS = (
     "commit",
     "versions",
     "date",
+    "class_names",
 )
 
 

@@ -1,23 +1,20 @@
 """An explanation as one self-contained HTML page that plays both bodies in step."""
 
-import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from jeanie._internal.digest import hash_script
 from jeanie._internal.files import write_atomically
+from jeanie._internal.html_page import fill_page
 from jeanie.recogniser.explain.bodies import HEIGHT, Bodies
 from jeanie.skeleton.canonical_body import BODY
 
-__all__ = ["render_page", "write_page"]
+__all__ = ["apply_height", "describe_stage", "encode_poses", "render_page", "write_page"]
 
 _SCALE = 1000  # poses are written in whole thousandths
 _POSES = 300  # largest number per movement
@@ -35,7 +32,6 @@ def write_page(path: Path, explanation: Mapping[str, Any], bodies: tuple[Bodies,
 
 def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -> str:
     """Return the page as text. Names from files are escaped."""
-    script = _read_resource("page.js")
     titles = _choose_titles(explanation)
     data = {
         "query": _time_facts(explanation["query"]),
@@ -43,7 +39,12 @@ def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -
         "scene": _build_scene(explanation, bodies, titles),
     }
     head, _, rest = str(explanation["text"]).partition("; ")
-    return Template(_read_resource("page.html")).substitute(
+    return fill_page(
+        "jeanie.recogniser.explain",
+        "page.html",
+        style="page.css",
+        script=("stage.js", "page.js"),
+        data=data,
         title=escape(f"{titles[0]} and {titles[1]}"),
         headline=escape(_to_sentence(head)),
         lead=escape(_to_sentence(rest)),
@@ -54,16 +55,7 @@ def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -
         joints=_render_joints(explanation),
         parts=_render_parts(explanation),
         notes=escape(_write_notes(explanation)),
-        style=_read_resource("page.css"),
-        script=script,
-        script_hash=hash_script(script),
-        # "<" could end the script element early
-        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     )
-
-
-def _read_resource(name: str) -> str:
-    return resources.files("jeanie.recogniser.explain").joinpath(name).read_text(encoding="utf-8")
 
 
 def _to_sentence(text: str) -> str:
@@ -84,25 +76,16 @@ def _build_scene(
     explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies], titles: Sequence[str]
 ) -> dict[str, Any]:
     """Return what the script draws: poses of both, the smoothed path, and the space that they take."""
-    seen = [_apply_height(side) for side in bodies]
+    seen = [apply_height(side) for side in bodies]
     seconds = [
         side["frames"] / (side["rate"] or 30) for side in (explanation["query"], explanation["support"])
     ]
     path = _smooth_path(explanation)
     worst = min((joint["worst"] for joint in explanation["joints"][:1]), default=0.0)
     persons = bodies[0].joints.shape[1]
-    return {
-        "query": _encode_poses(seen[0], bodies[0]),
-        "support": _encode_poses(seen[1], bodies[1]),
-        "bones": [list(bone) for bone in BODY.bones],
-        "names": [name.replace("_", " ") for name in BODY.joints[:_PATH]],
-        "head": BODY.index("head"),
-        "neck": BODY.index("neck"),
-        "scale": _SCALE,
-        "height": HEIGHT,
-        "reach": max(0.55, *(float(side[..., 1].amax()) + 0.12 for side in seen)),
-        "floor": max(0.5, *(-float(side[..., 1].amin()) + 0.14 for side in seen)),
-        "spread": _SPACING * (persons - 1),
+    return describe_stage(seen, persons) | {
+        "query": encode_poses(seen[0], bodies[0]),
+        "support": encode_poses(seen[1], bodies[1]),
         "path": path,
         "titles": list(titles),
         "seconds": round(max(seconds), 3),
@@ -110,18 +93,35 @@ def _build_scene(
     }
 
 
-def _apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
+def describe_stage(seen: Sequence[Float[Tensor, "_frame _person 15 3"]], persons: int) -> dict[str, Any]:
+    """Return what the script needs to draw bodies on one stage that is large enough for all of them."""
+    return {
+        "bones": [list(bone) for bone in BODY.bones],
+        "names": [name.replace("_", " ") for name in BODY.joints[:_PATH]],
+        "head": BODY.index("head"),
+        "neck": BODY.index("neck"),
+        "scale": _SCALE,
+        "height": HEIGHT,
+        "reach": max([0.55, *(float(one[..., 1].amax()) + 0.12 for one in seen)]),
+        "floor": max([0.5, *(-float(one[..., 1].amin()) + 0.14 for one in seen)]),
+        "spread": _SPACING * (persons - 1),
+    }
+
+
+def apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
     """Return bodies that move up and down as recorded; only the height of the centre's path is shown."""
     way = side.joints[:, :, _PATH:] * side.joints.new_tensor([0.0, 1.0, 0.0])
     there = side.present[:, :_PATH, None]
     return torch.where(there, side.joints[:, :, :_PATH] + way, 0.0)
 
 
-def _encode_poses(seen: Float[Tensor, "frame person 15 3"], side: Bodies) -> dict[str, Any]:
-    """Return at most 300 moments: their frames, and the joints in thousandths, None for a joint that was never seen."""
-    count = min(len(seen), _POSES)
-    moments = torch.linspace(0, len(seen) - 1, count).round().long()
-    whole = (seen[moments] * _SCALE).round().long().tolist()
+def encode_poses(
+    seen: Float[Tensor, "frame person 15 3"], side: Bodies, most: int = _POSES
+) -> dict[str, Any]:
+    """Return at most ``most`` moments: frames, and joints in thousandths, None for a joint that was never seen."""
+    count = min(len(seen), most)
+    kept = torch.linspace(0, len(seen) - 1, count).round().long()
+    whole = (seen[kept] * _SCALE).round().long().tolist()
     there = side.present[:, :_PATH].tolist()
     poses = [
         [
@@ -130,7 +130,7 @@ def _encode_poses(seen: Float[Tensor, "frame person 15 3"], side: Bodies) -> dic
         ]
         for moment in whole
     ]
-    return {"frames": side.frames[moments].tolist(), "poses": poses}
+    return {"frames": side.frames[kept].tolist(), "poses": poses}
 
 
 def _smooth_path(explanation: Mapping[str, Any]) -> list[list[float]]:

@@ -28,6 +28,8 @@ _MIGRATION_LOCK = 0x6A65616E6965  # key of PostgreSQL's advisory lock: "jeanie" 
 # EXTRA syncs the log at every commit (like FULL) and also the folder, if the file system only allows a rollback
 # journal; fullfsync makes macOS flush the cache of the disk.
 _PRAGMAS = ("foreign_keys = ON", "synchronous = EXTRA", "fullfsync = ON", "checkpoint_fullfsync = ON")
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_SUFFIXES = ("", ".db", ".sqlite", ".sqlite3")  # of files that may become a library
 _MIGRATION_MUTEX = threading.Lock()  # alembic keeps the running migration in global variables
 # the last four: a damaged file can return NULL, bytes or text in any column
 _DATABASE_ERRORS = (
@@ -63,6 +65,8 @@ def parse_database_url(place: str | Path) -> URL:
 def open_engine(url: URL) -> Engine:
     """Connect to a database and migrate its tables to this version. An empty database gets the tables."""
     is_sqlite = url.get_backend_name() == "sqlite"
+    if is_sqlite and url.database:
+        _check_is_library(Path(url.database))
     engine = _create_sqlite_engine(url) if is_sqlite else _create_postgres_engine(url)
     try:
         with database_errors(str(url.database) if is_sqlite else url.render_as_string(hide_password=True)):
@@ -71,6 +75,21 @@ def open_engine(url: URL) -> Engine:
         engine.dispose()
         raise
     return engine
+
+
+def _check_is_library(path: Path) -> None:
+    """Raise DataError for an existing file that is not a database. SQLite would turn an empty file into one.
+
+    A database that another program is just creating is empty too, so an empty file needs the name of a database.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE_MAGIC))
+    except OSError:  # it does not exist; SQLite explains other problems
+        return
+    if head != _SQLITE_MAGIC and (head or path.suffix not in _SUFFIXES):
+        what = "not a database" if head else "an empty file"
+        raise DataError(f"{path}: {what}; it is left as it is. Give another file, for example library.db")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ gets a new entry. An entry without its JSON file is incomplete and is computed a
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +22,26 @@ from torch import Tensor
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
 from jeanie.compute.processes import run_parallel
-from jeanie.datasets.archive.reader import Archive
-from jeanie.datasets.dataset import Dataset, FileDataset
+from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.recogniser.search.windows import cut_windows, project_features, window_features, window_frames
 
-__all__ = ["CacheEntry", "FeatureFile", "FeatureRecipe", "build_cache", "list_entries", "read_clip_states"]
+__all__ = [
+    "CacheEntry",
+    "FeatureFile",
+    "FeatureRecipe",
+    "build_cache",
+    "is_cache_file",
+    "list_entries",
+]
 
 FORMAT = 2
 _WINDOWS = 2048  # per file
 _CLIPS = 16  # per entry
+_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.safetensors)|clips\.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,24 +84,13 @@ class FeatureFile:
             return _read_features(file, set(file.keys()), rows, prefix)
 
 
-def read_clip_states(archive: Dataset) -> list[str] | None:
-    """Return the state of each clip: checksums for an archive, size and modification time for files.
+def is_cache_file(path: Path) -> bool:
+    """Return whether a file is one of a cache, by its name.
 
-    Return None if the state is unknown, for example for generated motions.
+    >>> is_cache_file(Path("0123456789abcdef0123456789abcdef-0.safetensors")), is_cache_file(Path("notes.json"))
+    (True, False)
     """
-    if isinstance(archive, Archive):
-        return [hash_bytes(row.tobytes()) for row in archive.rows]
-    if not isinstance(archive, FileDataset):
-        return None
-    known: dict[Path, str] = {}
-    for clip in archive.clips:
-        if clip.source not in known:
-            try:
-                state = clip.source.stat()
-            except OSError:
-                return None
-            known[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
-    return [f"{clip.name} {clip.index} {known[clip.source]}" for clip in archive.clips]
+    return _FILE_NAME.fullmatch(path.name) is not None
 
 
 def list_entries(

@@ -18,8 +18,8 @@ from jeanie.recogniser.search.cache import (
     FeatureRecipe,
     build_cache,
     list_entries,
-    read_clip_states,
 )
+from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.windows import (
     coarse_basis,
     project_features,
@@ -146,7 +146,7 @@ def find(
     stride, overlap, rate = float(stride), float(overlap), float(rate)
     query = _encode_query(model, example)
     wanted = select_duration_steps(len(example) / (example.rate or rate), stretch)
-    states = read_clip_states(archive)
+    states = None if cache is None else read_clip_states(archive, Path(cache))
     with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
         keep = cache is not None and states is not None
         folder = Path(cache) if keep and cache is not None else Path(scratch)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from jeanie.alignment.base_distance import METRICS
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError
 from jeanie.fewshot.config import FvmConfig, JeanieConfig
@@ -129,7 +130,7 @@ def coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | No
     align = model.config.align
     if model.components or model.layout is None or not isinstance(align, JeanieConfig | FvmConfig):
         return None
-    if align.normalise == "divergence" or align.relative or align.metric == "cosine":
+    if align.normalise == "divergence" or align.relative or align.metric not in METRICS:
         return None
     if model not in _bases:
         _bases[model] = _compute_directions(model)

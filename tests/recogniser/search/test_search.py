@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,6 +22,7 @@ from jeanie.fewshot.config import RAW
 from jeanie.recogniser.search import cache as shards
 from jeanie.recogniser.search import find as search
 from jeanie.recogniser.search import windows
+from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.find import find
 from jeanie.recogniser.search.windows import (
     coarse_basis,
@@ -406,10 +406,39 @@ def test_motion_capture_is_searched_without_aligning_most_of_it(model, tmp_path)
 
 def test_generated_motions_have_no_state_for_a_cache(tmp_path):
     """Generated motions come from no file: their features are not kept under a name that could mean others."""
-    assert shards.read_clip_states(open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave"])) is None
+    assert read_clip_states(open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave"])) is None
     write_npz(open_clip("wave"), tmp_path / "a.npz")
-    one = shards.read_clip_states(open_folder(tmp_path))
+    one = read_clip_states(open_folder(tmp_path))
     os.utime(tmp_path / "a.npz", ns=(5, 5))
-    assert shards.read_clip_states(open_folder(tmp_path)) != one
+    assert read_clip_states(open_folder(tmp_path)) != one
     assert str(Path(tmp_path).resolve()) in one[0]
-    assert np.isfinite(len(one))
+
+
+def test_a_folder_and_its_archive_share_one_cache(model, archive, tmp_path, monkeypatch):
+    """The same recordings have the same features, wherever they lie; a copy of a file is not computed again."""
+    folder, cache = tmp_path / "in", tmp_path / "cache"
+    folder.mkdir()
+    for number in range(2):
+        write_npz(archive[number], folder / f"{number}.npz")
+    write_archive([motion.replace(name=f"other {i}") for i, motion in enumerate(open_folder(folder).motions)],
+                  tmp_path / "archive", name="all")  # fmt: skip
+    example = open_clip("wave", 3)
+    first = find(model, example, open_folder(folder), 2, cache=cache)
+    monkeypatch.setattr(shards, "_compute_entry", None)  # nothing may be computed any more
+    os.utime(folder / "0.npz", ns=(7, 7))
+    for again in (open_archive(tmp_path / "archive"), open_folder(folder)):
+        found = find(model, example, again, 2, cache=cache)
+        assert [row[2:] for row in rows_of(found)] == [row[2:] for row in rows_of(first)]
+    (cache / "clips.json").write_text("[]")
+    assert rows_of(find(model, example, open_folder(folder), 2, cache=cache)) == rows_of(first)
+
+
+def test_other_content_has_another_state(archive, tmp_path):
+    write_npz(archive[0], tmp_path / "a.npz")
+    motion = archive[0]
+    changed = (motion, motion[1:], motion.replace(rate=25.0), motion.mirror())
+    states = []
+    for one in changed:
+        write_npz(one, tmp_path / "a.npz")
+        states += read_clip_states(open_folder(tmp_path / "a.npz"), tmp_path / "cache")
+    assert len(set(states)) == len(changed)

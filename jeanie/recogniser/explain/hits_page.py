@@ -1,0 +1,79 @@
+"""Results as one HTML page: animated, sortable, with a threshold slider and tick boxes that export a CSV."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jeanie._internal.files import write_atomically
+from jeanie._internal.html_page import fill_page
+from jeanie.errors import DataError
+from jeanie.recogniser.explain.bodies import compute_bodies
+from jeanie.recogniser.explain.page import apply_height, describe_stage, encode_poses
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["ANIMATED", "render_hits_page", "write_hits_page"]
+
+ANIMATED = 300
+"""Largest number of animated results; more would make the page slow."""
+
+_POSES = 32  # per result
+_RATE = 30.0  # of recordings without a frame rate
+
+
+def write_hits_page(
+    path: Path,
+    rows: Sequence[Mapping[str, Any]],
+    motions: Sequence[Motion],
+    *,
+    title: str,
+    threshold: float = 0.0,
+) -> Path:
+    """Write the page of results; see ``render_hits_page``."""
+    write_atomically(path, render_hits_page(rows, motions, title=title, threshold=threshold).encode())
+    return path
+
+
+def render_hits_page(
+    rows: Sequence[Mapping[str, Any]], motions: Sequence[Motion], *, title: str, threshold: float = 0.0
+) -> str:
+    """Return the page as text; names from files are escaped.
+
+    Args:
+        rows: Results with ``file``, ``start_s``, ``end_s``, ``label``, ``confidence`` and ``distance``.
+        motions: The motion of each row; rows after the first ``ANIMATED`` have none.
+        title: Title of the page.
+        threshold: Confidence that the threshold slider starts at.
+    """
+    scenes = [_build_scene(motion) for motion in motions[:ANIMATED]]
+    shown = [seen for seen, _ in scenes if seen is not None]
+    persons = max((seen.shape[1] for seen in shown), default=1)
+    keys = ("file", "start_s", "end_s", "label", "confidence", "distance")
+    hits = [
+        {key: row.get(key) for key in keys} | (scenes[number][1] if number < len(scenes) else {})
+        for number, row in enumerate(rows)
+    ]
+    return fill_page(
+        "jeanie.recogniser.explain",
+        "hits.html",
+        style="page.css",
+        script=("stage.js", "hits.js"),
+        data={"scene": describe_stage(shown, persons), "hits": hits, "threshold": threshold},
+        title=escape(title),
+        more=_describe_rest(len(rows)),
+    )
+
+
+def _describe_rest(count: int) -> str:
+    return f"The first {ANIMATED} of {count} results are animated." if count > ANIMATED else ""
+
+
+def _build_scene(motion: Motion) -> tuple[Any, dict[str, Any]]:
+    """Return the bodies of a motion and what the script plays; nothing if no body is visible."""
+    try:
+        bodies = compute_bodies(motion)
+    except DataError:
+        return None, {}
+    seen = apply_height(bodies)
+    poses = encode_poses(seen, bodies, _POSES)
+    return seen, {"poses": poses, "seconds": round(len(motion) / (motion.rate or _RATE), 3)}

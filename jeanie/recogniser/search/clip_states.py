@@ -1,0 +1,103 @@
+"""The state of each clip of an archive: it changes if the content changes, and a folder and its archive share it.
+
+The state is a hash of the content: joints, mask, layout and frame rate. An archive stores a checksum of each clip. A
+file is read once; ``clips.json`` in the cache keeps its state together with the path, size and modification time.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jeanie._internal.digest import hash_json
+from jeanie._internal.files import write_atomically
+from jeanie.datasets.archive.reader import Archive, compute_checksum
+from jeanie.datasets.dataset import Dataset, FileDataset
+from jeanie.errors import JeanieError
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["read_clip_states"]
+
+_INDEX = "clips.json"
+_MAX_BYTES = 2**28
+
+
+def read_clip_states(archive: Dataset, cache: Path | None = None) -> list[str] | None:
+    """Return the state of each clip, or None if it is unknown, for example for generated motions.
+
+    Args:
+        archive: The data set.
+        cache: Folder that keeps the states of files. Without it, the state of a file is its path, size and
+            modification time, and nothing is read.
+    """
+    if isinstance(archive, Archive):
+        return [_hash_row(archive, clip) for clip in range(len(archive))]
+    if not isinstance(archive, FileDataset):
+        return None
+    files = _read_file_states(archive)
+    return files if files is None or cache is None else _read_contents(archive, files, cache)
+
+
+def _hash_content(checksum: int, motion_facts: tuple[int, int, float | None], layout: dict[str, Any]) -> str:
+    return hash_json([checksum, *motion_facts, layout])[:32]
+
+
+def _hash_row(archive: Archive, clip: int) -> str:
+    row = archive.rows[clip]
+    rate = float(row["rate"])
+    facts = (int(row["frames"]), int(row["persons"]), None if np.isnan(rate) else rate)
+    number = int(row["layout"])
+    layout = archive.layouts[number].to_dict() if 0 <= number < len(archive.layouts) else {}
+    return _hash_content(int(row["checksum"]), facts, layout)
+
+
+def _hash_motion(motion: Motion) -> str:
+    joints = np.ascontiguousarray(motion.joints.numpy())
+    checksum = compute_checksum(joints, np.packbits(motion.valid.numpy()))
+    return _hash_content(checksum, (len(motion), motion.persons, motion.rate), motion.layout.to_dict())
+
+
+def _read_file_states(archive: FileDataset) -> list[str] | None:
+    """Return name, path, size and modification time of each clip; None if a file is gone."""
+    known: dict[Path, str] = {}
+    for clip in archive.clips:
+        if clip.source not in known:
+            try:
+                state = clip.source.stat()
+            except OSError:
+                return None
+            known[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
+    return [f"{clip.name} {clip.index} {known[clip.source]}" for clip in archive.clips]
+
+
+def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[str]:
+    """Return the hash of the content of each clip; an unreadable clip keeps the state of its file."""
+    known = _read_index(cache)
+    states = []
+    for clip, file in enumerate(files):
+        if file not in known:
+            try:
+                known[file] = _hash_motion(archive.motions[clip])
+            except (JeanieError, OSError):
+                states.append(file)
+                continue
+        states.append(known[file])
+    if any(file in known for file in files):
+        cache.mkdir(parents=True, exist_ok=True)
+        write_atomically(cache / _INDEX, json.dumps(_read_index(cache) | known).encode())
+    return states
+
+
+def _read_index(cache: Path) -> dict[str, str]:
+    """Return the known states by file; a damaged index is empty."""
+    path = cache / _INDEX
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        return {}
+    return found

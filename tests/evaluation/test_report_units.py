@@ -1,0 +1,80 @@
+"""Reports: intervals of possible values, cautions about few units, class names, and training curves."""
+
+import re
+
+import pytest
+import torch
+
+from jeanie.datasets.class_names import CLASS_NAMES
+from jeanie.evaluation.predict import Predictions
+from jeanie.evaluation.report.charts import draw_training
+from jeanie.evaluation.report.html import render_html
+from jeanie.evaluation.report.report import Report, estimate_accuracy
+from jeanie.evaluation.statistics import estimate_mean
+
+
+def predict_rows(correct):
+    """Rows of several splits: correct[split][query] says whether the prediction is right."""
+    split = torch.tensor([number for number, own in enumerate(correct) for _ in own])
+    hits = torch.tensor([hit for own in correct for hit in own])
+    zero = torch.zeros_like(split)
+    far = torch.ones(len(split), dtype=torch.float64)
+    return Predictions(zero, split, zero, torch.arange(len(split)), zero, (~hits).long(), far, 2 * far)
+
+
+def make_report(correct, **fields):
+    names = tuple(f"split {number}" for number in range(len(correct)))
+    return Report("study", "mine", (1, 2), names, predict_rows(correct), way=2, shot=1, **fields)
+
+
+NEARLY_ALL = [[True] * 10, [True] * 10, [True] * 9 + [False]]
+
+
+def test_an_interval_has_possible_values_and_keeps_its_width():
+    expected = estimate_mean([1.0, 1.0, 0.9])[0].times(100)
+    assert expected.high > 100
+    found, unit = estimate_accuracy(predict_rows(NEARLY_ALL))
+    assert unit == "splits"
+    assert (found.low, found.high) == (pytest.approx(expected.low), 100)
+    assert found.half == pytest.approx(expected.half)
+
+
+def test_a_report_says_if_units_are_too_few():
+    assert make_report(NEARLY_ALL).caution == ""
+    two = make_report(NEARLY_ALL[:2])
+    assert two.caution == "Only 2 splits: too few for a reliable interval; use 3 or more splits."
+    assert two.caution in two.markdown()
+    assert two.json()["units"] == 2
+    assert "too few for a reliable interval" in render_html([two])
+    assert "Only 10 queries" in make_report(NEARLY_ALL[:1]).caution
+
+
+def test_classes_have_names():
+    named = make_report(NEARLY_ALL, class_names=("high arm wave", "hammer"))
+    assert list(named.per_class) == ["high arm wave"]
+    assert named.json()["confusion"]["classes"] == ["high arm wave", "hammer"]
+    assert "high arm wave" in render_html([named])
+    assert list(make_report(NEARLY_ALL).per_class) == ["1"]
+
+
+def test_the_tables_of_names_are_complete():
+    assert {name: len(table) for name, table in CLASS_NAMES.items()} == {
+        "msraction3d": 20, "sbu": 8, "nw-ucla": 10, "ntu60": 60, "ntu120": 120,
+    }  # fmt: skip
+    assert all(len(set(table.values())) == len(table) for table in CLASS_NAMES.values())
+    assert CLASS_NAMES["ntu120"][61] == "put on headphone"  # the first class that NTU 60 does not have
+
+
+def test_training_curves_go_from_the_first_episode_to_the_last():
+    steps = [(number, 2.0 / number, 50.0, 80.0 if number % 10 == 0 else None) for number in range(1, 41)]
+    picture = draw_training(steps)
+    loss, accuracy = (
+        re.findall(r"([\d.]+),([\d.]+)", points) for points in re.findall(r'points="([^"]*)"', picture)
+    )
+    assert len(loss) == len(accuracy) == 40
+    assert [float(x) for x, _ in loss] == sorted(float(x) for x, _ in loss)
+    assert float(loss[0][1]) < float(loss[-1][1])  # the loss falls: y grows downwards
+    assert len({y for _, y in accuracy}) == 1
+    assert re.findall(r"episode (\d+): validation 80.0 %", picture) == ["10", "20", "30", "40"]
+    page = render_html([make_report(NEARLY_ALL)], curves={"mine": {"split 0": steps, "split 1": steps[:1]}})
+    assert page.count('class="training"') == 1
