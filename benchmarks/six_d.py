@@ -1,10 +1,9 @@
 """Time and memory of one training episode with views of the query (4-D) and of query and support (6-D).
 
 Writes docs/results/six-d.md. Every case runs in a process of its own; memory is the peak of the whole process.
-
-    python benchmarks/six_d.py
 """
 
+import argparse
 import json
 import platform
 import resource
@@ -72,7 +71,9 @@ def peak() -> float:
 def main() -> None:
     rows = []
     for name in CASES:
-        shown = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
+        shown = subprocess.run(
+            [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True
+        )
         found = json.loads(shown.stdout)
         rows.append(f"| {name} | {found['seconds']:.2f} | {found['gigabytes']:.2f} |")
         print(rows[-1], flush=True)
@@ -98,7 +99,10 @@ Machine: {platform.machine()}, torch {torch.__version__}; commit {get_commit()}.
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
-    else:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=list(CASES), help="measure one case and print it as JSON")
+    options = parser.parse_args()
+    if options.case is None:
         main()
+    else:
+        print(json.dumps(measure(options.case)))

@@ -132,7 +132,7 @@ def test_chunks_without_gradients_give_what_one_call_gives(monkeypatch):
     net = model()
     batch = net.collate(motions(4))
     whole = net.features(batch)
-    monkeypatch.setattr("jeanie.fewshot.model._CHUNK", 1)
+    monkeypatch.setattr("jeanie.fewshot.chunks._CHUNK", 1)
     with torch.no_grad():
         parts = net.features(batch)
     assert_close(parts.values, whole.values)
