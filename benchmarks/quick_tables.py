@@ -98,17 +98,8 @@ def write_ntu120(root: Path) -> None:
 
 
 def write_kinetics(root: Path) -> None:
-    lifted = []
     for label, take in product(range(400), range(3)):
         values = body(18, label, take)
-        lifted.append(
-            Motion(
-                values.astype(np.float32),
-                LAYOUTS["openpose18"],
-                label=f"class {label:03}",
-                name=f"{label}-{take}",
-            )
-        )
         flat = 0.5 + values[..., :2] / 4
         frames = [
             {
@@ -119,7 +110,6 @@ def write_kinetics(root: Path) -> None:
         ]
         content = {"data": frames, "label": f"class {label:03}", "label_index": label}
         write(root / "kinetics_train" / f"clip{label:03}{take}.json", json.dumps(content))
-    write_archive(lifted, root.with_name("kinetics-3d"), name="kinetics")
 
 
 def write_nw_ucla(root: Path) -> None:

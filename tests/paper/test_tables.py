@@ -611,7 +611,7 @@ def test_small_networks_replace_published_ones_and_the_table_says_so(tmp_path):
         assert ("sl-dml" in found) == (word == "published")
         assert ("sl-dml-small" in found) == (word == "small")
         text = render_markdown(fill_table(table, preset, list_cells(table, preset), tmp_path))
-        assert f"| SL-DML [{word} network] |" in text
+        assert f"| SL-DML, {word} network |" in text
         assert "| soft-DTW (baseline) |" in text
 
 

@@ -147,6 +147,9 @@ def _cells_of_seeds(
     recipe = build_recipe(table, row, column, base).with_values(preset.changes)
     if preset.coarse:
         recipe = _coarsen(recipe)
+    if preset.way is not None:
+        classes = min(train for train, *_ in get_protocol(str(column.protocol)).counts(column.train_classes))
+        recipe = recipe.with_values({"way": min(preset.way, classes)})
     method = METHODS.get(str(row.method))
     if method is not None and method.searches:
         settings |= {"searches": method.searches, "tune_trials": preset.tune_trials}

@@ -72,7 +72,7 @@ def _row_name(filled: FilledTable, row: int) -> str:
     one = filled.table.rows[row]
     if f"{one.method}-small" not in METHODS:
         return one.name
-    return f"{one.name} [{'small' if filled.preset.small_rivals else 'published'} network]"
+    return f"{one.name}, {'small' if filled.preset.small_rivals else 'published'} network"
 
 
 def _heading(column: Column) -> str:

@@ -114,7 +114,7 @@ class Preset(Config):
     way: int | None = Field(
         default=None,
         ge=2,
-        description="largest number of classes per episode, except with fixed exemplars; none: any",
+        description="largest number of classes per episode, except in tests with fixed exemplars; none: any",
     )
     small_rivals: bool = Field(
         default=False,
@@ -141,7 +141,6 @@ _QUICK = Preset(
     changes={
         "episodes": 8,
         "batch": 4,
-        "way": 5,
         "validate_every": 8,
         "checkpoint_every": 8,
         "inputs.prepare.frames": 32,
