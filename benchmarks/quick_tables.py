@@ -6,6 +6,7 @@ Writes stand-ins of MSRAction3D, 3D Action Pairs, UWA3D, UWA3D Multiview, NTU-60
 FOLDER/data, results into FOLDER/out, and prints one line per table: minutes, cells, and peak memory of a process.
 """
 
+import argparse
 import json
 import os
 import resource
@@ -152,12 +153,18 @@ def write_data(root: Path) -> None:
 
 
 def main() -> None:
-    folder, names = Path(sys.argv[1]), sys.argv[2:] or list(load_tables())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="folder for stand-ins and results")
+    parser.add_argument("tables", nargs="*", help="names of tables (default: all)")
+    options = parser.parse_args()
+    folder, names = options.folder, options.tables or list(load_tables())
     write_data(folder / "data")
     for name in names:
-        options = {"--jobs": os.environ.get("JOBS", "2"), "--data": folder / "data", "--out": folder / "out"}
+        flags = {"--jobs": os.environ.get("JOBS", "2"), "--data": folder / "data", "--out": folder / "out"}
         command = [sys.executable, "-m", "jeanie", "tables", name, "--quick", "--json"]
-        command += [str(text) for pair in options.items() for text in pair]
+        command += [str(text) for pair in flags.items() for text in pair]
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         shown = subprocess.run(command, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -5,6 +5,7 @@ Writes docs/results/six-d.md. Every case runs in a process of its own; memory is
     python benchmarks/six_d.py
 """
 
+import argparse
 import json
 import platform
 import resource
@@ -98,7 +99,10 @@ Machine: {platform.machine()}, torch {torch.__version__}; commit {get_commit()}.
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
-    else:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", nargs="?", choices=list(CASES), help="measure one case, in this process")
+    case = parser.parse_args().case
+    if case is None:
         main()
+    else:
+        print(json.dumps(measure(case)))
