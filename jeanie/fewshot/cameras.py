@@ -5,7 +5,7 @@ simulates the same views.
 """
 
 from bisect import bisect_right
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ __all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth",
 _DECIMALS = 3  # millimetres: estimates do not depend on the rounding of a machine
 
 
+@runtime_checkable
 class ClipViews(Protocol):
     """Settings of simulated views that a clip needs."""
 

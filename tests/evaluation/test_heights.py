@@ -81,17 +81,20 @@ def test_clips_are_spread_over_a_setup(archive):
 
 
 class Recorded(SimpleNamespace):
-    """Tags of NTU RGB+D 120: two cameras and three people per class and setup."""
+    """Tags of NTU RGB+D 120: eight people per class and setup. Splits read no motion."""
 
     def __len__(self):
         return len(self.labels)
+
+    def __getitem__(self, index):
+        raise NotImplementedError
 
 
 def tags(setups, root):
     rows = [(s, a, p) for s in setups for a in range(1, 121) for p in range(1, 9)]
     return Recorded(
         name="ntu120", labels=[a for _, a, _ in rows], subjects=[p for *_, p in rows],
-        views=[1] * len(rows), setups=[s for s, *_ in rows], root=root,
+        views=[1] * len(rows), setups=[s for s, *_ in rows], root=root, layout=LAYOUTS["ntu25"], motions=[],
     )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ def test_a_row_on_lifted_key_points_makes_its_archive_first(tmp_path):
         content = json.dumps({"data": frames, "label": f"class {number % 6}"})
         (tmp_path / "kinetics" / f"{number:02}.json").write_text(content)
     cell = Cell(method="shipped", protocol="kinetics", data="kinetics-3d", way=2, train_classes=4, limit=2)
-    report = measure_cell(cell, tmp_path / "out", tmp_path)
-    assert report.protocol == "kinetics"
+    measured = measure_cell(cell, tmp_path / "out", tmp_path)
+    assert measured.report.protocol == "kinetics"
     made = open_archive(tmp_path / "kinetics-3d")
     assert (len(made), made.layout.dims, len(made.layout)) == (18, 3, 18)
     assert float(made[0].joints[..., 2].abs().max()) > 0

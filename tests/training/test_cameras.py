@@ -34,14 +34,6 @@ QUICK = TrainConfig(episodes=4, batch=2, validate_every=2, checkpoint_every=2, s
 CAMERA = CameraViewsConfig(azimuth=15, altitude=0, step=15)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def recordings(*, outlier=False, layout=LAYOUT):
     """The tiny task before a camera: takes 0 to 4 stand at x = -1 to 1 m and 2.5 to 4.5 m away."""
     flat = dataset()
@@ -205,7 +197,7 @@ def test_cameras_need_metres_and_a_known_sensor():
     pixels = recordings(layout=replace(LAYOUT, name="lifted", unit="px"))
     with pytest.raises(ConfigError, match=r"need joints in metres.*views.kind to 'euler'"):
         place_cameras(config(), pixels)
-    with pytest.raises(ConfigError, match="no camera 'webcam'; the known ones are dataset, kinect1"):
+    with pytest.raises(ConfigError, match="no camera 'webcam'; the known cameras are dataset, kinect1"):
         CAMERA.with_values(camera="webcam").build()
 
 

@@ -64,12 +64,7 @@ def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement
     protocol = get_protocol(cell.protocol)
     root = _dataset_folder(protocol, data)
     place = root.with_name(cell.data) if root is not None and cell.data else root
-    if (
-        root is not None
-        and place is not None
-        and cell.data == f"{protocol.dataset}-3d"
-        and protocol.available(root)
-    ):
+    if root is not None and cell.data == f"{protocol.dataset}-3d" and protocol.available(root):
         place = provide_lifted_archive(root, protocol.dataset)
     dataset = _open_dataset(cell.protocol, place)
 
