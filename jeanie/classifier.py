@@ -71,7 +71,7 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_neighbors = n_neighbors
         self.temperature = temperature
 
-    def fit(self, X: Sequence[Any], y: Any) -> "JeanieClassifier":
+    def fit(self, X: Any, y: Any) -> "JeanieClassifier":
         """Store the examples ``X`` with their labels ``y``.
 
         Raises:
@@ -95,12 +95,12 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._scale = float(np.median(apart)) if len(apart) else 1.0
         return self
 
-    def predict(self, X: Sequence[Any]) -> Any:
+    def predict(self, X: Any) -> Any:
         """Return the class with the smallest distance for each sample."""
         distances = self._class_distances(X)
         return self.classes_[distances.argmin(1)]
 
-    def predict_proba(self, X: Sequence[Any]) -> Any:
+    def predict_proba(self, X: Any) -> Any:
         """Return softmax(-distance / scale) over the classes.
 
         The values rank classes. They are not calibrated, and an unknown movement gets a class too: the confidence of
@@ -111,7 +111,7 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return weights / weights.sum(1, keepdims=True)
 
     def kneighbors(
-        self, X: Sequence[Any] | None = None, n_neighbors: int | None = None, return_distance: bool = True
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Any:
         """Return the distances and the indices of the nearest examples, nearest first.
 
@@ -132,7 +132,7 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         index = np.argsort(table, axis=1, kind="stable")[:, :count]
         return (np.take_along_axis(table, index, 1), index) if return_distance else index
 
-    def _class_distances(self, X: Sequence[Any]) -> Any:
+    def _class_distances(self, X: Any) -> Any:
         """Return the mean distance of each sample to the nearest examples of each class."""
         check_is_fitted(self, "model_")
         table = self._compute_distances(self._read_samples(X))

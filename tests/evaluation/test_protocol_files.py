@@ -1,7 +1,9 @@
 """Protocols from TOML files: the same splits as by hand, and errors that name the file and the problem."""
 
 import pytest
+import tiny_task
 
+from jeanie.datasets.formats.npz import write_npz
 from jeanie.errors import ConfigError, DataError
 from jeanie.evaluation.evaluate import evaluate
 from jeanie.evaluation.protocols import PROTOCOLS, get_protocol
@@ -85,6 +87,24 @@ def test_listed_classes_are_trained_validated_and_tested(tmp_path):
     report = evaluate(FewShotModel.raw("dtw"), protocol, dataset=dataset)
     assert report.protocol == "mine"
     assert report.queries == 6
+
+
+def test_a_folder_with_one_folder_per_class_is_a_data_set(tmp_path):
+    dataset = tiny_task.dataset()
+    for number in range(20):
+        motion = dataset[number]
+        (tmp_path / "in" / f"class {motion.label}").mkdir(parents=True, exist_ok=True)
+        write_npz(motion.replace(label=None), tmp_path / "in" / f"class {motion.label}" / f"{number}.npz")
+    text = "folder = 'in'\nway = 2\nepisodes = 4\n[classes]\nrule = 'random'\n"
+    protocol = get_protocol(write(tmp_path, text))
+    (split,) = protocol.splits(protocol.open())
+    assert split.test_classes == tuple(f"class {number}" for number in range(4))
+    report = evaluate(FewShotModel.raw("dtw"), protocol)
+    assert report.queries == 8
+    assert report.accuracy > 50
+    write_npz(dataset[0], tmp_path / "single.npz")
+    with pytest.raises(DataError, match="a folder with its name"):
+        get_protocol(write(tmp_path, "folder = 'single.npz'\n")).open()
 
 
 @pytest.mark.errors

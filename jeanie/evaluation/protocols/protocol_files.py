@@ -1,7 +1,7 @@
 """Protocols by name, or from a TOML file of one's own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +11,7 @@ from pydantic import Field
 from jeanie.config import Config
 from jeanie.datasets import DATASETS, Dataset, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
+from jeanie.datasets.dataset import FileDataset
 from jeanie.datasets.folders import open_folder
 from jeanie.errors import ConfigError, DataError, suggest_name
 from jeanie.evaluation.protocols.catalogue import PROTOCOLS, Protocol
@@ -120,17 +121,28 @@ class FileProtocol(Protocol):
         place = self.place(root)
         if place is None or not place.exists():
             raise DataError(f"{self.name} needs the recordings in {place}, which does not exist")
-        dataset: Dataset = open_archive(place) if is_archive(place) else open_folder(place)
+        dataset: Dataset = open_archive(place) if is_archive(place) else _label_by_folder(open_folder(place))
         if all(label is None for label in dataset.labels):
             raise DataError(
-                f"{place}: no recording has a label, which a protocol needs; name the files by action, "
-                "or prepare an archive with labels: jeanie prepare"
+                f"{place}: no recording has a label, which a protocol needs; put the recordings of each action into "
+                "a folder with its name, or give an archive with labels"
             )
         return dataset
 
     @property
     def _is_uncatalogued(self) -> bool:
         return self.dataset != "synthetic" and all(row.dataset != self.dataset for row in PROTOCOLS.values())
+
+
+def _label_by_folder(dataset: FileDataset) -> FileDataset:
+    """Return a data set whose clips without a label have the name of their folder as the label."""
+    clips = [
+        replace(clip, tags=replace(clip.tags, label=clip.name.split("/")[0]))
+        if clip.tags.label is None and "/" in clip.name
+        else clip
+        for clip in dataset.clips
+    ]
+    return replace(dataset, clips=tuple(clips))
 
 
 def get_protocol(name: str) -> Protocol:

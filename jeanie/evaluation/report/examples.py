@@ -120,6 +120,21 @@ def find_examples(
     Half of the queries are classified correctly and half are not, if there are enough. Their margins range from
     clear to narrow, and their classes differ. A wrong query is shown with the support that it was mistaken for.
     A method that is not a FewShotModel has no alignments, so it gives no example.
+
+    Args:
+        models: The models that were evaluated, as ``evaluate`` takes them.
+        report: The report of the evaluation.
+        dataset: The data set of the evaluation.
+        splits: The splits of the evaluation.
+        count: Number of examples.
+
+    >>> from jeanie import FewShotModel, evaluate, get_protocol
+    >>> protocol, model = get_protocol("synthetic"), FewShotModel.raw("dtw")
+    >>> dataset = protocol.open()
+    >>> splits = protocol.splits(dataset)
+    >>> report = evaluate(model, protocol, dataset=dataset, splits=splits, limit=1)
+    >>> len(find_examples(model, report, dataset, splits, count=1))
+    1
     """
     rows = _select_rows(report.predictions[report.predictions.seed == 0], count)
     found: list[Example] = []

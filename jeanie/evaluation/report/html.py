@@ -55,6 +55,7 @@ def write_html(
         path: The file to write; its folder is created.
         examples: Alignments to show as animations.
         title: Title of the page (default: name of the protocol).
+        curves: Training curves of methods that were trained, by method; ``Run.curves`` returns those of a run.
 
     Returns:
         The path of the page.

@@ -5,12 +5,13 @@ file is read once; ``clips.json`` in the cache keeps its state together with the
 """
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jeanie._internal.digest import hash_json
+from jeanie._internal.digest import hash_bytes, hash_json
 from jeanie._internal.files import write_atomically
 from jeanie.datasets.archive.reader import Archive, compute_checksum
 from jeanie.datasets.dataset import Dataset, FileDataset
@@ -72,10 +73,17 @@ def _read_file_states(archive: FileDataset) -> list[str] | None:
 
 
 def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[str]:
-    """Return the hash of the content of each clip; an unreadable clip keeps the state of its file."""
+    """Return the hash of the content of each clip; an unreadable clip keeps the state of its file.
+
+    How a file is read, such as its unit, is part of the key in the index, because it changes the content.
+    """
     known = _read_index(cache)
+    keys = [
+        f"{hash_bytes(pickle.dumps((archive.read, clip)))[:16]} {file}"
+        for clip, file in zip(archive.clips, files, strict=True)
+    ]
     states = []
-    for clip, file in enumerate(files):
+    for clip, file in enumerate(keys):
         if file not in known:
             try:
                 known[file] = _hash_motion(archive.motions[clip])
@@ -83,7 +91,7 @@ def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[
                 states.append(file)
                 continue
         states.append(known[file])
-    if any(file in known for file in files):
+    if any(file in known for file in keys):
         cache.mkdir(parents=True, exist_ok=True)
         write_atomically(cache / _INDEX, json.dumps(_read_index(cache) | known).encode())
     return states

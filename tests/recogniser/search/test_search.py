@@ -442,3 +442,17 @@ def test_other_content_has_another_state(archive, tmp_path):
         write_npz(one, tmp_path / "a.npz")
         states += read_clip_states(open_folder(tmp_path / "a.npz"), tmp_path / "cache")
     assert len(set(states)) == len(changed)
+
+
+def read_doubled(clip):
+    motion = open_folder(clip.source).motions[0]
+    return motion.replace(joints=2 * motion.joints)
+
+
+def test_a_file_that_is_read_in_another_way_has_another_state(archive, tmp_path):
+    write_npz(archive[0], tmp_path / "a.npz")
+    plain = open_folder(tmp_path / "a.npz")
+    states = [
+        read_clip_states(one, tmp_path / "cache") for one in (plain, replace(plain, read=read_doubled), plain)
+    ]
+    assert states[0] == states[2] != states[1]
