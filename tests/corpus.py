@@ -187,7 +187,7 @@ def rig(names, **options):
 SIDES = (("left", "Left", "L", "l"), ("right", "Right", "R", "r"))
 
 
-def sided(template, joint):
+def name_sides(template, joint):
     """Names of both sides: {Side} is Left, {S} is L, {s} is l."""
     return {
         template.format(Side=long_, S=upper, s=lower): f"{side}_{joint}"
@@ -199,7 +199,7 @@ def names_of(middle, **parts):
     """A dict name -> joint from middle joints and sided templates."""
     found = dict(middle)
     for joint, template in parts.items():
-        found |= sided(template, joint)
+        found |= name_sides(template, joint)
     return found
 
 
