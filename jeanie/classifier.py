@@ -110,9 +110,7 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.exp(logits - logits.max(1, keepdims=True))
         return weights / weights.sum(1, keepdims=True)
 
-    def kneighbors(
-        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
-    ) -> Any:
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """Return the distances and the indices of the nearest examples, nearest first.
 
         Args:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["ConfigError", "DataError", "JeanieError", "ShapeError", "suggest_name"]
+__all__ = ["ConfigError", "DataError", "JeanieError", "RecordingWarning", "ShapeError", "suggest_name"]
 
 
 class JeanieError(Exception):
@@ -20,6 +20,10 @@ class ConfigError(JeanieError, ValueError):
 
 class DataError(JeanieError, ValueError):
     """A file or data set cannot be read; names the file, the line where known, and the cause."""
+
+
+class RecordingWarning(UserWarning):
+    """A recording was read but is implausible; says what to declare about it."""
 
 
 def suggest_name(name: object, known: Iterable[object]) -> str:

@@ -152,6 +152,23 @@ def pickle_array():
     return pickle.dumps({"annotations": [{"keypoint": np.ones((1, 2**19, 40, 3), np.int8)}]}, 4)
 
 
+def glb_bomb():
+    """A GLB file whose accessors claim more than its buffer, many times over the same bytes."""
+    nodes = [{"name": str(number)} for number in range(4000)]
+    view = {"buffer": 0, "byteOffset": 0, "byteLength": 2**24}
+    accessors = [
+        {"bufferView": 0, "componentType": 5126, "count": 2**20, "type": "SCALAR"},
+        {"bufferView": 0, "componentType": 5126, "count": 2**20, "type": "VEC3"},
+    ]
+    channels = [{"sampler": 0, "target": {"node": number, "path": "translation"}} for number in range(4000)]
+    animation = {"samplers": [{"input": 0, "output": 1}], "channels": channels}
+    document = {"nodes": nodes, "bufferViews": [view], "accessors": accessors, "animations": [animation],
+                "buffers": [{"byteLength": 2**24}]}  # fmt: skip
+    text = json.dumps(document).encode()
+    head = struct.pack("<4sLLL4s", b"glTF", 2, 0, len(text), b"JSON") + text
+    return head + struct.pack("<L4s", 2**24, b"BIN\x00") + bytes(2**24)
+
+
 JSON_FRAME = b"[" + b",".join([b"[0.25,0.25,0.25]"] * 20) + b"],"
 TRC = (
     b"PathFileType\t4\t(X/Y/Z)\ta.trc\nDataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\n"
@@ -182,6 +199,20 @@ BOMBS = {
     "tokens.skeleton": lambda: repeat(b"12 "),
     "frames.skeleton": lambda: repeat(b"0\n", b"300000\n"),
     "long.skeleton": lambda: repeat(b"1"),
+    "claimed.npy": lambda: npy_header((10**9, 33, 3)) + bytes(1000),
+    "zeros.npy": lambda: npy_header((2**26 // 396, 33, 3)) + bytes(2**26 // 396 * 396),
+    "elements.mvnx": lambda: repeat(b"<a/>", b"<mvnx>", b"</mvnx>"),
+    "deep.mvnx": lambda: repeat(b"<a>", b"<mvnx>"),
+    "text.mvnx": lambda: repeat(b"1 ", b'<mvnx><subject><segment label="a"/><frame><position>'),
+    "entity.mvnx": lambda: b'<!DOCTYPE a [<!ENTITY b "' + b"c" * 2**20 + b'">]><mvnx>' + b"&b;" * 9999 + b"</mvnx>",
+    "frames.mvnx": lambda: repeat(
+        b"<frame><position>1 2 3</position></frame>", b'<mvnx><subject><segment label="a"/>', b"</subject></mvnx>"
+    ),
+    "claimed.glb": glb_bomb,
+    "base64.gltf": lambda: repeat(b"AAAA", b'{"buffers":[{"uri":"data:,', b'"}],"nodes":[],"animations":[{}]}'),
+    "long.csv": lambda: repeat(b"1,a,2,3,4\n", b"frame,joint,x,y,z\n"),
+    "joints.csv": lambda: b"frame,joint,x,y,z\n" + b"".join(b"1,%d,2,3,4\n" % n for n in range(2**21)),
+    "lines.jsonl": lambda: repeat(b'{"landmark":[]}\n'),
     "lists.json": lambda: repeat(b"[],", b'{"people": [', b"0]}"),
     "dicts.json": lambda: repeat(b'{"a":0},', b'{"skeletons": [', b"0]}"),
     "numbers.json": lambda: repeat(b"1.5,", b'{"skeletons": [', b"0]}"),

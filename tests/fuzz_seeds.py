@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,9 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from corpus import CASES
 
 from jeanie.datasets.archive.reader import open_archive
 from jeanie.datasets.archive.writer import write_archive
+from jeanie.datasets.format_table import FORMATS
 from jeanie.datasets.formats.bvh import read_bvh
 from jeanie.datasets.formats.c3d import read_c3d
 from jeanie.datasets.formats.cmu import open_cmu
@@ -37,6 +40,8 @@ from jeanie.datasets.formats.pyskl import open_pyskl
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import read_uwa3d
 from jeanie.datasets.joint_names import CMU_SUBSET
+from jeanie.datasets.layout_files import read_layout_file
+from jeanie.datasets.sheets import read_sheet
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 
@@ -236,6 +241,38 @@ def _real():
             )
 
 
+def _corpus(folder):
+    """Yield the files of the corpus, for the readers of their formats."""
+    for number, (name, case) in enumerate(CASES.items()):
+        place = folder / str(number)
+        place.mkdir()
+        if case.needs is None:
+            path = case.write(place)
+            files = {file.name: file.read_bytes() for file in sorted(place.iterdir()) if file.is_file()}
+            if path.is_file() and len(files) == 1:
+                read = FORMATS[case.form].read
+                yield Seed(f"{read.__name__} {name}", files, (path.name,), read, weight=0.3)
+
+
+def _sheet():
+    return "file,label,subject,camera,take,start,end\na.csv,wave,anna,1,2,0.5,3\nb/c.npz,clap,,,,,\n"
+
+
+def _excel():
+    """The parts of an Excel file that openpyxl writes and the reader uses."""
+    cells = '<c r="A{n}" t="s"><v>{a}</v></c><c r="B{n}" t="inlineStr"><is><t>{b}</t></is></c>'
+    cells += '<c r="C{n}"><v>{c}</v></c>'
+    rows = "".join(
+        f'<row r="{n}">{cells.format(n=n, a=a, b=b, c=c)}</row>'
+        for n, a, b, c in ((1, 0, "label", 0), (2, 1, "wave", 1.5))
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("xl/sharedStrings.xml", "<sst><si><t>file</t></si><si><t>a.csv</t></si></sst>")
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{rows}</sheetData></worksheet>")
+    return buffer.getvalue()
+
+
 def make_seeds() -> list[Seed]:
     """Return all seeds, always in the same order."""
     made = [
@@ -255,6 +292,11 @@ def make_seeds() -> list[Seed]:
         _make_seed(read_mediapipe, "a.json", _mediapipe().encode()),
         _make_seed(Layout.from_file, "layout.json", _layout().encode()),
         _make_seed(Layout.from_file, "layout.toml", _toml_layout().encode()),
+        _make_seed(
+            read_layout_file, "lab.toml", b'unit = "cm"\nup = "-z"\nrate = 30\n[aliases]\n"Kopf" = "head"\n'
+        ),
+        _make_seed(read_sheet, "list.csv", _sheet().encode()),
+        _make_seed(read_sheet, "list.xlsx", _excel()),
         _make_seed(_read_first(open_pyskl), "a.pkl", _pyskl()),
         _make_seed(_read_first(open_ctr_gcn), "a.npz", _save_npz(**_ctr_gcn())),
         Seed("open_st_gcn", _st_gcn(), ("val_data.npy", "val_label.pkl"), _read_first(open_st_gcn)),
@@ -262,6 +304,7 @@ def make_seeds() -> list[Seed]:
     ]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
+        made += _corpus(folder)
         made.append(_make_seed(read_npz, "a.npz", _npz(folder), weight=2))
         made.append(
             Seed("open_archive", files := _archive(folder), tuple(files), _read_first(open_archive), 2)

@@ -46,7 +46,7 @@ ENTRY_POINTS = {"cli", "__init__", "__main__"}  # these import everything, and n
 # The same law between the sub-folders of a folder: sub-folder -> sub-folders and modules beside it that it may import.
 MAY_IMPORT_INSIDE = {
     "alignment.backends": {"validation"},
-    "datasets.formats": {"clip_names", "dataset", "joint_names"},
+    "datasets.formats": {"clip_names", "dataset", "joint_names", "rig_names"},
     "datasets.archive": {"clip_names", "dataset", "formats"},
     "datasets.synthetic": {"clip_names", "dataset"},
     "fewshot.comparison": {"config", "features"},
@@ -269,8 +269,9 @@ CONTRACT = {
     "trace": {"gamma": 0.01, "shift": 1},
     "distances": {"metric": "rbf", "sigma": 2.0, "gamma": 0.01, "shift": 1, "query_lengths": None,
                   "support_lengths": None, "normalise": None, "pairs": "all"},
-    "read_motion": {"format": None, "layout": None},
-    "open_dataset": {"root": None},
+    "read_motion": {"format": None, "layout": None, "unit": None, "up": None, "rate": None, "mirror": False,
+                    "strict": False},
+    "open_dataset": {"root": None, "pattern": None},
     "Motion": {"label": None, "subject": None, "view": None, "rate": None, "name": None, "valid": None},
     "train": {},
     "evaluate": {},

@@ -15,6 +15,7 @@ from jeanie.cli.export_onnx import export_onnx
 from jeanie.cli.find import find
 from jeanie.cli.info import info
 from jeanie.cli.label import label
+from jeanie.cli.layout import layout
 from jeanie.cli.lift import lift
 from jeanie.cli.methods import methods
 from jeanie.cli.prepare import prepare
@@ -36,7 +37,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Recognise": (enrol, recognise, watch, align, actions, rename, forget),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
-    "Data": (info, prepare, setups),
+    "Data": (info, layout, prepare, setups),
     "Admin": (export, import_, export_onnx, cache),
 }
 

@@ -12,17 +12,19 @@ from jeanie.cli.options import (
     EncoderPaths,
     MetricPaths,
     ModelFolder,
+    accept_read_options,
     load_model,
     name_motion,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error
-from jeanie.datasets import read_motion
+from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.explain import explain
 from jeanie.recogniser.gallery import encode_motions
 
 __all__ = ["align"]
 
 
+@accept_read_options
 def align(
     one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
     other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
@@ -33,10 +35,12 @@ def align(
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Describe how movement B differs from movement A: camera, tempo and joints."""
     with exit_on_error(as_json):
-        loaded, motions = load_model(model, encoders, metrics), [read_motion(file) for file in (other, one)]
+        loaded, motions = load_model(model, encoders, metrics), [options.read(file) for file in (other, one)]
         for file, motion in zip((other, one), motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
         explanation = explain(loaded, *motions)

@@ -1,72 +1,170 @@
-"""``jeanie enrol``: add recordings of an action to the library."""
+"""``jeanie enrol``: add recordings of an action, or of all actions of a folder, to the library."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from jeanie.cli.options import (
     EncoderPaths,
-    Files,
-    FormatName,
-    LayoutName,
     MetricPaths,
     Migrate,
     ModelFolder,
+    Pattern,
     Place,
+    SkipBad,
+    accept_read_options,
     describe_migration,
     find_library,
     load_model,
     name_motion,
-    read_motions,
+    open_source,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.datasets import ReadOptions
+from jeanie.datasets.folders import is_sheet
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.library.labels import normalise_label
 from jeanie.recogniser.recogniser import Recogniser
+from jeanie.skeleton import Motion
+from jeanie.skeleton.plausibility import list_warnings
 
 __all__ = ["enrol"]
 
+_FOLDER_PATTERN = "{label}/{}"  # one folder per action
 
+
+@accept_read_options
 def enrol(
-    label: Annotated[str, typer.Argument(help="Name of the action.")],
-    files: Files,
+    label: Annotated[
+        str,
+        typer.Argument(
+            metavar="LABEL|FOLDER",
+            help="Name of the action; or, without files, a folder of recordings whose names tell their actions.",
+        ),
+    ],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Recordings in any known format.")
+    ] = None,
     library: Place = None,
     negative: Annotated[
         bool, typer.Option("--not", help="Enrol negative examples: they look like the action but are not it.")
     ] = False,
-    form: FormatName = None,
-    layout: LayoutName = None,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
-    """Enrol an action from one or a few recordings. If one file is bad, nothing is enrolled."""
+    """Enrol an action from one or a few recordings, or all actions of a folder.
+
+    If one file is bad, nothing is enrolled, except with --skip-bad. In a folder, the name of a subfolder is the action,
+    unless --pattern says how files are named.
+    """
     with exit_on_error(as_json):
-        label = normalise_label(label)
-        motions = read_motions(files, form, layout)
+        if files:
+            named = [(normalise_label(label), file) for file in files]
+            examples, skipped = _read_examples(named, options, skip_bad)
+        else:
+            examples, skipped = _read_folder(label, pattern, options, skip_bad)
         loaded = load_model(model, encoders, metrics)
-        for file, motion in zip(files, motions, strict=True):
-            encode_motions(loaded, [name_motion(motion, file)], "support")  # before a library is made
+        kept = []
+        for name, motion in examples:
+            try:
+                encode_motions(loaded, [motion], "support")  # before a library is made
+            except JeanieError as error:
+                if not skip_bad:
+                    raise
+                skipped.append({"file": str(motion.name), "reason": str(error)})
+            else:
+                kept.append((name, motion))
+        if not kept:
+            raise DataError(f"no recording can be enrolled; the first: {skipped[0]['reason']}")
         with Recogniser.load(
             find_library(library, make=not negative), model=loaded, migrate=migrate
         ) as recogniser:
-            added = (recogniser.reject if negative else recogniser.enrol)(label, motions)
-            examples, new = recogniser.actions[label], sum(added.new)
-            already = len(added.new) - new
-            facts = {
-                "library": recogniser.library.place,
+            rows = _enrol_all(recogniser, kept, negative)
+            facts = {"library": recogniser.library.place, "migrated": recogniser.migrated}
+        facts |= rows[0] if files else {"actions": rows}
+        noted = [{"file": str(motion.name), "warnings": list(found)}
+                 for _, motion in kept if (found := list_warnings(motion))]  # fmt: skip
+        facts |= ({"skipped": skipped} if skipped else {}) | ({"implausible": noted} if noted else {})
+        lines = [_describe_row(row) for row in rows]
+        lines += [f"skipped {one['file']}: {one['reason']}" for one in skipped]
+        print_report(facts, [describe_migration(recogniser.migrated), *lines], as_json)
+
+
+def _read_examples(
+    named: list[tuple[str, Path]], options: ReadOptions, skip_bad: bool
+) -> tuple[list[tuple[str, Motion]], list[dict[str, str]]]:
+    """Return (label, motion) of every file, and the files that could not be read."""
+    examples, skipped = [], []
+    for label, file in named:
+        try:
+            examples.append((label, name_motion(options.read(file), file)))
+        except JeanieError as error:
+            if not skip_bad:
+                raise
+            skipped.append({"file": str(file), "reason": str(error)})
+    return examples, skipped
+
+
+def _read_folder(
+    text: str, pattern: str | None, options: ReadOptions, skip_bad: bool
+) -> tuple[list[tuple[str, Motion]], list[dict[str, str]]]:
+    """Return (label, motion) of all recordings of a folder or a sheet, and those that were left out."""
+    path = Path(text)
+    if not path.exists():
+        raise ConfigError(f"{text}: no files; give LABEL FILE..., or a folder of recordings")
+    if pattern is None and path.is_dir():
+        pattern = _FOLDER_PATTERN
+    if path.is_file() and not is_sheet(path):
+        raise ConfigError(f"{text}: a recording without a label; give LABEL {text}")
+    dataset = open_source(text, pattern, options)
+    skipped = [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
+    if skipped and not skip_bad:
+        raise DataError(f"{skipped[0]['file']}: {skipped[0]['reason']}; --skip-bad leaves such files out")
+    examples = []
+    for number, label in enumerate(dataset.labels):
+        try:
+            if label is None:
+                raise DataError(f"{text}: recording {number + 1} has no label; give --pattern with {{label}}")
+            examples.append((normalise_label(str(label)), dataset.motions[number]))
+        except JeanieError as error:
+            if not skip_bad:
+                raise
+            skipped.append(
+                {"file": str(getattr(dataset, "names", {number: number})[number]), "reason": str(error)}
+            )
+    return examples, skipped
+
+
+def _enrol_all(
+    recogniser: Recogniser, examples: list[tuple[str, Motion]], negative: bool
+) -> list[dict[str, Any]]:
+    """Add the examples of every label; return what was added, one row per label."""
+    rows = []
+    for label in dict.fromkeys(label for label, _ in examples):
+        motions = [motion for other, motion in examples if other == label]
+        added = (recogniser.reject if negative else recogniser.enrol)(label, motions)
+        new = sum(added.new)
+        rows.append(
+            {
                 "label": label,
                 "added": new,
-                "already": already,
-                "examples": examples,
-                "migrated": recogniser.migrated,
+                "already": len(added.new) - new,
+                "examples": recogniser.actions[label],
             }
-        summary = f"{label}: {quantity(new, 'recording')} added"
-        summary += f", {already} already enrolled" if already else ""
-        print_report(
-            facts,
-            [describe_migration(recogniser.migrated), f"{summary}, {quantity(examples, 'example')} in all"],
-            as_json,
         )
+    return rows
+
+
+def _describe_row(row: dict[str, Any]) -> str:
+    summary = f"{row['label']}: {quantity(row['added'], 'recording')} added"
+    summary += f", {row['already']} already enrolled" if row["already"] else ""
+    return f"{summary}, {quantity(row['examples'], 'example')} in all"

@@ -13,7 +13,7 @@ from rich.table import Table
 from jeanie._internal.files import write_atomically
 from jeanie._internal.import_path import import_object, is_import_path
 from jeanie.cli.exports import CsvFile, LatexFile, check_folders, write_rows
-from jeanie.cli.options import EncoderPaths, MetricPaths, ProtocolName, Shot, Way
+from jeanie.cli.options import EncoderPaths, MetricPaths, Pattern, ProtocolName, Shot, Way
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.datasets import Dataset
@@ -93,6 +93,7 @@ def evaluate(
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
     ] = None,
+    pattern: Pattern = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots and alignments.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
@@ -108,7 +109,7 @@ def evaluate(
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         check_folders(csv, latex)
         chosen = get_protocol(protocol)
-        dataset = chosen.open(root)
+        dataset = chosen.open(root, pattern=pattern)
         splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
         parts = {"encoder": encoders, "metric": metrics}
         wanted = [

@@ -14,11 +14,14 @@ from jeanie.cli.options import (
     EncoderPaths,
     MetricPaths,
     ModelFolder,
+    Pattern,
+    SkipBad,
+    accept_read_options,
     load_model,
     open_source,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
-from jeanie.datasets import read_motion
+from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import Hit, rate_matches
@@ -28,6 +31,7 @@ from jeanie.recogniser.search.find import find as find_in
 __all__ = ["find"]
 
 
+@accept_read_options
 def find(
     example: Annotated[Path, typer.Argument(help="Recording of the movement to search for.")],
     archive: Annotated[
@@ -55,21 +59,22 @@ def find(
             help="Cache folder for the features of the recordings (default: the user cache folder)."
         ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip files that cannot be read and list them.")
-    ] = False,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
-        query = read_motion(example)
+        query = options.read(example)
         if part is not None:
             query = query[_parse_part(part, query.rate or 30.0, len(query))]
-        loaded, dataset = load_model(model, encoders, metrics), open_source(archive)
+        loaded, dataset = load_model(model, encoders, metrics), open_source(archive, pattern, options)
         with show_progress(not as_json) as bar:
             found = find_in(
                 loaded, query, dataset, k,

@@ -9,8 +9,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from jeanie.cli.body_facts import body_facts
+from jeanie.cli.options import accept_read_options
 from jeanie.cli.terminal import AsJson, exit_on_error
-from jeanie.datasets import read_motion
+from jeanie.datasets import ReadOptions
 from jeanie.datasets.archive.reader import Archive, is_archive, open_archive
 from jeanie.errors import ConfigError
 from jeanie.skeleton.motion import Motion
@@ -29,18 +31,18 @@ _DOTS = np.array(
 _POSES = 5  # side by side in a picture file
 
 
+@accept_read_options
 def info(
     path: Annotated[Path, typer.Argument(help="Recording in any known format, or an archive.")],
-    form: Annotated[
-        str | None, typer.Option("--format", help="File format (default: detected from name and content).")
-    ] = None,
     clip: Annotated[int, typer.Option(help="Number of the clip to show, for an archive.")] = 0,
     picture: Annotated[
         Path | None, typer.Option(help="Write a picture of the skeleton to this file (PNG).")
     ] = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
-    """Show the contents of a recording or an archive, with a small picture of the skeleton."""
+    """Show how a recording is read: joints, size, posture, rate, gaps, warnings and a picture; or an archive."""
     with exit_on_error(as_json):
         if is_archive(path):
             archive = open_archive(path)
@@ -51,7 +53,7 @@ def info(
             motion = archive[clip]
             facts = _archive_facts(archive) | {"clip": _motion_facts(motion)}
         else:
-            motion = read_motion(path, format=form)
+            motion = options.read(path)
             facts = {"kind": "motion", "path": str(path), **_motion_facts(motion)}
         if picture is not None:
             _write_picture(motion, picture)
@@ -74,6 +76,7 @@ def _motion_facts(motion: Motion) -> dict[str, Any]:
         "seconds": None if motion.rate is None else round(len(motion) / motion.rate, 3),
         "missing": round(1 - motion.valid.float().mean().item(), 4),
         "extent_xyz": [round(value, 4) for value in extent.tolist()],
+        **body_facts(motion),
         **{key: value for key, value in known.items() if value is not None},
     }
 

@@ -14,11 +14,16 @@ from jeanie.cli.options import (
     EncoderPaths,
     MetricPaths,
     ModelFolder,
+    Pattern,
+    SkipBad,
+    accept_read_options,
     load_model,
     open_source,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
-from jeanie.datasets import Dataset, read_motion
+from jeanie.datasets import Dataset, ReadOptions
+from jeanie.datasets.dataset import FileDataset
+from jeanie.datasets.folders import drop_unreadable
 from jeanie.errors import ConfigError
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import describe_result
@@ -37,6 +42,7 @@ def _describe_option(option: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+@accept_read_options
 def label(
     archive: Annotated[
         str, typer.Argument(help="What to label: an archive, a folder of recordings or a data set.")
@@ -54,6 +60,8 @@ def label(
     neighbours: Annotated[
         int, typer.Option(min=1, help=_describe_option("neighbours"))
     ] = _DEFAULTS.neighbours,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
@@ -66,14 +74,18 @@ def label(
         typer.Option(help="Write an HTML page that plays the recordings and exports a selection as CSV."),
     ] = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Label a whole archive from one or a few examples per action. Unknown movements get no label."""
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
         config = LabelConfig(neighbours=neighbours, abstain=abstain)
-        dataset = open_source(archive)
+        dataset = open_source(archive, pattern, options)
+        if skip_bad and isinstance(dataset, FileDataset):
+            dataset = drop_unreadable(dataset)
         names = _clip_names(dataset)
-        given = _read_examples(examples, dataset, names)
+        given = _read_examples(examples, dataset, names, options)
         with show_progress(not as_json, "pairs") as bar:
             found = label_motions(
                 load_model(model, encoders, metrics), dataset.motions, given, config, progress=bar
@@ -89,9 +101,14 @@ def label(
             write_hits_page(page, rows, motions, title=title, threshold=0.0)
             files["page"] = str(page)
         if as_json:
-            typer.echo(json.dumps(_result_facts(rows, found) | files))
+            skipped = [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
+            typer.echo(
+                json.dumps(_result_facts(rows, found) | files | ({"skipped": skipped} if skipped else {}))
+            )
         else:
             _print_result(rows, found, files)
+            for name, reason in getattr(dataset, "dropped", ()):
+                typer.echo(f"skipped {name}: {reason}", err=True)
 
 
 def _clip_names(dataset: Dataset) -> list[str]:
@@ -99,7 +116,9 @@ def _clip_names(dataset: Dataset) -> list[str]:
     return [f"clip {number}" for number in range(len(dataset))] if known is None else list(map(str, known))
 
 
-def _read_examples(texts: list[str], dataset: Dataset, names: list[str]) -> list[tuple[str, Motion | int]]:
+def _read_examples(
+    texts: list[str], dataset: Dataset, names: list[str], options: ReadOptions
+) -> list[tuple[str, Motion | int]]:
     """Return (label, example) pairs; an example from the archive is given by its number."""
     at = {name: number for number, name in enumerate(names)}
     files = {
@@ -114,12 +133,12 @@ def _read_examples(texts: list[str], dataset: Dataset, names: list[str]) -> list
             tag, place = "", text
         elif not tag.strip():
             raise ConfigError(f"{text}: no label before the =; give LABEL=FILE")
-        examples.append(_read_example(tag.strip(), place, dataset, at, files))
+        examples.append(_read_example(tag.strip(), place, dataset, at, files, options))
     return examples
 
 
 def _read_example(
-    tag: str, place: str, dataset: Dataset, at: dict[str, int], files: dict[Path, int]
+    tag: str, place: str, dataset: Dataset, at: dict[str, int], files: dict[Path, int], options: ReadOptions
 ) -> tuple[str, Motion | int]:
     there = Path(place).exists()
     number = files.get(Path(place).resolve()) if there else at.get(place)
@@ -127,7 +146,7 @@ def _read_example(
         shown: Motion | int = number
         known = dataset.labels[number]
     elif there:
-        shown = read_motion(place)
+        shown = options.read(place)
         known = shown.label
     else:
         raise ConfigError(

@@ -1,13 +1,15 @@
 """Options and arguments that several commands share."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from jeanie.cli.terminal import quantity, user_folder
-from jeanie.datasets import DATASETS, Dataset, open_dataset, read_motion
+from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.folders import open_folder
 from jeanie.errors import ConfigError
@@ -18,15 +20,16 @@ from jeanie.skeleton import Motion
 __all__ = [
     "EncoderPaths",
     "Files",
-    "FormatName",
-    "LayoutName",
     "MetricPaths",
     "Migrate",
     "ModelFolder",
+    "Pattern",
     "Place",
     "ProtocolName",
     "Shot",
+    "SkipBad",
     "Way",
+    "accept_read_options",
     "default_library",
     "describe_migration",
     "find_library",
@@ -59,14 +62,107 @@ Shot = Annotated[
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings in any known format.")]
 
 
-FormatName = Annotated[
-    str | None, typer.Option("--format", help="File format (default: detected from name and content).")
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Skip recordings that cannot be read and list them.")
 ]
 
 
-LayoutName = Annotated[
-    str | None, typer.Option("--layout", help="Joint layout (default: detected from the file).")
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        help="Names of the files in a folder, such as {label}/{subject}_{take}, with {camera}, {setup} and {} for any "
+        "text; or a CSV or Excel sheet with the columns file, label, subject, camera, start, end."
+    ),
 ]
+
+
+# what every command that reads recordings can be told about them: parameter -> (field of ReadOptions, type, default)
+_READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
+    "form": (
+        "format",
+        Annotated[
+            str | None,
+            typer.Option("--format", help="File format (default: detected from name and content)."),
+        ],
+        None,
+    ),
+    "layout": (
+        "layout",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--layout",
+                help="Joint layout, or a layout file of: jeanie layout (default: detected from the file).",
+            ),
+        ],
+        None,
+    ),
+    "unit": (
+        "unit",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--unit", help="Unit of the coordinates: m, cm, mm or in (default: that of the format)."
+            ),
+        ],
+        None,
+    ),
+    "up": (
+        "up",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--up", help="Axis that points up: y, z, x, -y, -z or -x (default: that of the format)."
+            ),
+        ],
+        None,
+    ),
+    "rate": (
+        "rate",
+        Annotated[
+            float | None,
+            typer.Option("--rate", min=0.1, help="Frames per second (default: that of the file)."),
+        ],
+        None,
+    ),
+    "mirror": (
+        "mirror",
+        Annotated[
+            bool, typer.Option("--mirror", help="The coordinates are left-handed, as in Unity: negate x.")
+        ],
+        False,
+    ),
+    "strict": (
+        "strict",
+        Annotated[bool, typer.Option("--strict", help="Refuse implausible recordings instead of a warning.")],
+        False,
+    ),
+}
+
+
+def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that declare how recordings are read; it receives them as ``options``."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name != "options"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+        for name, (_, kind, default) in _READ_OPTIONS.items()
+    ]
+    last = [parameter for parameter in own if parameter.name == "as_json"]
+    parameters = [*(parameter for parameter in own if parameter.name != "as_json"), *shared, *last]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        values = {field: given.pop(name) for name, (field, _, _) in _READ_OPTIONS.items()}
+        command(**given, options=ReadOptions(**values))
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 ModelFolder = Annotated[
@@ -137,18 +233,18 @@ def name_motion(motion: Motion, file: Path) -> Motion:
     return motion.replace(name=str(file))
 
 
-def read_motions(files: Sequence[Path], form: str | None, layout: str | None) -> list[Motion]:
+def read_motions(files: Sequence[Path], options: ReadOptions) -> list[Motion]:
     """Read every file."""
-    return [read_motion(file, format=form, layout=layout) for file in files]
+    return [options.read(file) for file in files]
 
 
-def open_source(text: str) -> Dataset:
-    """Open an archive, a folder or file of recordings, or a data set by name."""
+def open_source(text: str, pattern: str | None = None, options: ReadOptions | None = None) -> Dataset:
+    """Open an archive, a folder or file of recordings, a sheet that lists them, or a data set by name."""
     path = Path(text)
     if is_archive(path):
         return open_archive(path)
     if path.exists():
-        return open_folder(path)
+        return open_folder(path, pattern=pattern, options=options)
     if text == "synthetic" or text in DATASETS:
         return open_dataset(text)
     raise ConfigError(

@@ -1,34 +1,53 @@
 """``jeanie prepare``: convert a data set into an archive."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from jeanie.cli.options import Pattern, SkipBad, accept_read_options
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
-from jeanie.datasets import open_dataset
+from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare as prepare_archive
+from jeanie.datasets.folders import open_folder
 
 __all__ = ["prepare"]
 
 
+@accept_read_options
 def prepare(
     name: Annotated[
-        str, typer.Argument(help="Name of the data set: msraction3d, ntu60, nw-ucla, sbu, cmu, ...")
+        str,
+        typer.Argument(
+            help="Name of the data set: msraction3d, ntu60, nw-ucla, sbu, cmu, ...; any other name for a folder of "
+            "your own recordings."
+        ),
     ],
-    root: Annotated[str, typer.Argument(help="Folder of the unpacked data set, or - for $JEANIE_DATA/NAME.")],
+    root: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of the unpacked data set or of your own recordings, or - for $JEANIE_DATA/NAME."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(help="Archive to write; an existing one is replaced at the end.")],
     jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip files that cannot be read and list them.")
-    ] = False,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
-    """Convert a published data set into an archive. An interrupted conversion can be continued."""
+    """Convert a data set, or a folder of your own, into an archive. An interrupted conversion can be continued."""
     with exit_on_error(as_json):
         place = None if root == "-" else root
-        dataset = open_dataset(name, place)
+        if pattern is not None or (name not in DATASETS and place is not None and Path(place).exists()):
+            dataset: Dataset = replace(
+                open_folder(place or name, pattern=pattern, options=options), name=name
+            )
+        else:
+            dataset = open_dataset(name, place)
         with show_progress(not as_json) as bar:
             report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
         report = {"archive": str(out), **report}

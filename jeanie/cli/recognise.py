@@ -1,5 +1,6 @@
 """``jeanie recognise``: name the action in recordings, or say that it is unknown."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,21 +12,21 @@ from rich.table import Table
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
     EncoderPaths,
-    Files,
-    FormatName,
-    LayoutName,
     MetricPaths,
     Migrate,
     ModelFolder,
     Place,
+    SkipBad,
+    accept_read_options,
     describe_migration,
     find_library,
     load_model,
     name_motion,
-    read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
-from jeanie.errors import ConfigError
+from jeanie.datasets import ReadOptions, detect_format
+from jeanie.datasets.folders import list_recordings
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.hits import describe_result
 from jeanie.recogniser.recogniser import Recogniser, Recognition
 from jeanie.skeleton.motion import Motion
@@ -35,8 +36,12 @@ __all__ = ["recognise"]
 _RUNNERS_UP = 3  # further actions in the table
 
 
+@accept_read_options
 def recognise(
-    files: Files,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Recordings in any known format, or folders of them."),
+    ],
     library: Place = None,
     each: Annotated[bool, typer.Option("--each", help="Print one answer per person.")] = False,
     threshold: Annotated[
@@ -48,20 +53,25 @@ def recognise(
     ] = None,
     csv: CsvFile = None,
     latex: LatexFile = None,
-    form: FormatName = None,
-    layout: LayoutName = None,
+    skip_bad: SkipBad = False,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
-    """Recognise the enrolled action in each recording, with a confidence, or answer unknown."""
+    """Recognise the enrolled action in each recording, with a confidence, or answer unknown.
+
+    The answers of several recordings, or of a folder, are printed as they come.
+    """
     with exit_on_error(as_json):
-        if page is not None and (len(files) > 1 or each):
+        found_files, skipped = _list_files(files)
+        if page is not None and (len(found_files) > 1 or each):
             raise ConfigError("--explain takes one recording and cannot be combined with --each")
         check_folders(csv, latex)
-        motions = read_motions(files, form, layout)
+        first = options.read(found_files[0]) if len(found_files) == 1 else None  # before the model is loaded
         with Recogniser.load(
             find_library(library),
             model=load_model(model, encoders, metrics),
@@ -72,23 +82,90 @@ def recognise(
                 raise ConfigError(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
                 )
-            rows = []
-            for file, motion in zip(files, motions, strict=True):
-                motion = name_motion(motion, file)
-                found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
-                for person, one in enumerate(found):
-                    rows.append(_answer_facts(file, motion, one, person if each else None))
+            rows: list[dict[str, Any]] = []
+            printer = _RowPrinter(found_files) if len(found_files) > 1 and not as_json else None
+            found: list[Recognition] = []
+            motion = first
+            for file in found_files:
+                try:
+                    motion = name_motion(options.read(file) if first is None else first, file)
+                    found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+                except JeanieError as error:
+                    if not skip_bad:
+                        raise
+                    skipped.append({"file": str(file), "reason": str(error)})
+                    continue
+                new = [
+                    _answer_facts(file, motion, answer, person if each else None)
+                    for person, answer in enumerate(found)
+                ]
+                rows += new
+                if printer is not None:
+                    printer.print(new)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
+            facts |= {"skipped": skipped} if skipped else {}
             written = write_rows((*RESULT_COLUMNS, *(["person"] if each else [])), rows, csv, latex)
             facts |= written
             notes = [describe_migration(recogniser.migrated)]
             notes += [f"{name}: {path}" for name, path in written.items()]
-            if page is not None:
-                explanation = recogniser.explain(motions[0], found[0])
+            if page is not None and motion is not None:
+                explanation = recogniser.explain(motion, found[0])
                 explanation.write_html(page)
                 facts |= {"page": str(page), "explanation": explanation.json()}
                 notes += [explanation.text, f"{page}: explanation page"]
-        print_report(facts, [_answer_table(rows), *notes], as_json)
+        print_report(facts, [*([] if printer else [_answer_table(rows)]), *notes], as_json)
+        if not as_json:
+            for one in skipped:
+                typer.echo(f"skipped {one['file']}: {one['reason']}", err=True)
+        if skipped and not rows:
+            raise DataError(
+                f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}"
+            )
+
+
+def _list_files(paths: Sequence[Path]) -> tuple[list[Path], list[dict[str, str]]]:
+    """Return the recordings in files and folders; files of an unknown format in folders are listed as skipped."""
+    found: list[Path] = []
+    skipped: list[dict[str, str]] = []
+    for path in paths:
+        below = list_recordings(path)
+        if below == [path]:
+            found.append(path)
+            continue
+        for file in below:
+            try:
+                detect_format(file)
+            except DataError as error:
+                skipped.append({"file": str(file), "reason": str(error)})
+            else:
+                found.append(file)
+    if not found:
+        reason = f"; the first file: {skipped[0]['reason']}" if skipped else ""
+        raise DataError(f"{paths[0]}: contains no recording of a known format{reason}")
+    return found, skipped
+
+
+class _RowPrinter:
+    """Print one line per answer, immediately; the column of file names fits the longest."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._width = max(len(str(file)) for file in files)
+        typer.echo(f"{'file':<{self._width}}  action  confidence  distances")
+
+    def print(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Print the answers of one recording."""
+        for row in rows:
+            person = f"person {row['person']}  " if "person" in row else ""
+            typer.echo(
+                f"{row['file']:<{self._width}}  {person}{row['label'] or 'unknown'}  {row['confidence']:.2f}  "
+                f"{_format_scores(row)}"
+            )
+        sys.stdout.flush()
+
+
+def _format_scores(row: dict[str, Any]) -> str:
+    near = list(row["scores"].items())[: 1 + _RUNNERS_UP]
+    return ", ".join(f"{label} {value:.3f}" for label, value in near)
 
 
 def _answer_facts(file: Path, motion: Motion, found: Recognition, person: int | None) -> dict[str, Any]:
@@ -99,6 +176,7 @@ def _answer_facts(file: Path, motion: Motion, found: Recognition, person: int | 
         "nearest": found.nearest,
         "example": found.example,
         "scores": dict(found.scores),
+        **({"warnings": list(found.warnings)} if found.warnings else {}),
     }
 
 
@@ -111,8 +189,7 @@ def _answer_table(rows: Sequence[dict[str, Any]]) -> Table:
     table.add_column("confidence", justify="right")
     table.add_column("distances", overflow="fold")
     for row in rows:
-        near = [f"{label} {value:.3f}" for label, value in list(row["scores"].items())[: 1 + _RUNNERS_UP]]
         cells = [escape(row["file"]), *([str(row["person"])] if "person" in row else [])]
-        cells += [escape(row["label"] or "unknown"), f"{row['confidence']:.2f}", escape(", ".join(near))]
+        cells += [escape(row["label"] or "unknown"), f"{row['confidence']:.2f}", escape(_format_scores(row))]
         table.add_row(*cells)
     return table

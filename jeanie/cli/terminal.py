@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer.models import OptionInfo
 
-from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning, ShapeError
 
 __all__ = [
     "AsJson",
@@ -45,7 +46,10 @@ AsJson = Annotated[
 def exit_on_error(as_json: bool) -> Iterator[None]:
     """Report errors as a message and an exit code: 2 for wrong usage or bad input, 1 otherwise."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RecordingWarning)
+            warnings.showwarning = _show_warning
+            yield
     except (JeanieError, OSError) as error:
         code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
         message = _name_options(str(error))
@@ -58,6 +62,10 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
     else:
         typer.echo(f"jeanie: {message}", err=True)
     raise typer.Exit(code)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"jeanie: warning: {message}", err=True)
 
 
 def track_command(function: Callable[..., None]) -> Callable[..., None]:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jeanie.cli.options import EncoderPaths, MetricPaths, ProtocolName, Shot, Way
+from jeanie.cli.options import EncoderPaths, MetricPaths, Pattern, ProtocolName, Shot, Way
 from jeanie.cli.terminal import AsJson, LogProgress, exit_on_error
 from jeanie.compute.distributed import join_process_group
 from jeanie.errors import ConfigError, JeanieError
@@ -74,6 +74,7 @@ def train(
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
     ] = None,
+    pattern: Pattern = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +88,7 @@ def train(
         settings = _settings(recipe, initial, config, method, parts, changes or [], flags, chosen.dataset)
         name = chosen.name if method is None else f"{chosen.name}-{method}"
         place = Path("runs") / name if out is None else out
-        dataset = chosen.open(root)
+        dataset = chosen.open(root, pattern=pattern)
         if train_classes is None and not chosen.train_classes[0]:
             train_classes = next((count for count in chosen.train_classes if count), None)
         shown = world.is_first and not as_json

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import typer
 
 from jeanie.cli.options import (
@@ -15,23 +16,28 @@ from jeanie.cli.options import (
     MetricPaths,
     ModelFolder,
     Place,
+    accept_read_options,
     default_library,
     load_model,
     name_motion,
 )
 from jeanie.cli.terminal import exit_on_error
-from jeanie.datasets import read_motion
+from jeanie.datasets import ReadOptions
 from jeanie.datasets.folders import watch_folder
-from jeanie.errors import ConfigError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.recogniser import Recogniser
-from jeanie.recogniser.stream.frames import read_frames
+from jeanie.recogniser.stream.frames import ArrivedFrames, read_frames
 from jeanie.recogniser.stream.stream import Event
+from jeanie.skeleton import Motion
+from jeanie.skeleton.plausibility import list_warnings
 
 __all__ = ["watch"]
 
 Persons = Literal["together", "each"]
+_CHECKED_FRAMES = 30  # of standard input
 
 
+@accept_read_options
 def watch(
     source: Annotated[
         str,
@@ -44,9 +50,6 @@ def watch(
     long: Annotated[
         bool, typer.Option("--long", help="Recordings hold several movements: find each of them.")
     ] = False,
-    rate: Annotated[
-        float | None, typer.Option(min=0.1, help="Frames per second, if the lines carry no time.")
-    ] = None,
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Also print movements that match no enrolled action.")
     ] = False,
@@ -60,6 +63,8 @@ def watch(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line and event.")
     ] = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Recognise movements live, from frames on standard input or from recordings that arrive in a folder."""
     with exit_on_error(as_json):
@@ -75,19 +80,20 @@ def watch(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
                 )
             if source == "-":
-                _watch_lines(recogniser, rate, persons, unknown, as_json)
+                _watch_lines(recogniser, options, persons, unknown, as_json)
                 return
             files = watch_folder(source, every=every, once=once)
-            if _watch_folder(recogniser, files, long, persons, unknown, as_json):
+            if _watch_folder(recogniser, files, options, long, persons, unknown, as_json):
                 raise typer.Exit(1)
 
 
 def _watch_lines(
-    recogniser: Recogniser, rate: float | None, persons: Persons, unknown: bool, as_json: bool
+    recogniser: Recogniser, options: ReadOptions, persons: Persons, unknown: bool, as_json: bool
 ) -> None:
     """Print the events in frames on standard input, each as soon as it ends."""
     stream, since = None, 0.0
-    for arrived in read_frames(sys.stdin, rate):
+    check = _StreamCheck(options.strict)
+    for arrived in read_frames(sys.stdin, options):
         if arrived.is_new_stream:
             if stream is not None:
                 _print_events(stream.finish(), {}, since, unknown, as_json)
@@ -96,20 +102,53 @@ def _watch_lines(
                 arrived.start_time,
             )
         assert stream is not None
+        check.add(arrived)
         _print_events(stream.push(arrived.joints), {}, since, unknown, as_json)
+    check.finish()
     if stream is not None:
         _print_events(stream.finish(), {}, since, unknown, as_json)
 
 
+class _StreamCheck:
+    """Warn about the first frames of standard input if they are implausible, once."""
+
+    def __init__(self, strict: bool) -> None:
+        self._strict, self._frames, self._is_done = strict, list[ArrivedFrames](), False
+
+    def add(self, arrived: ArrivedFrames) -> None:
+        """Collect frames; check them when there are enough."""
+        if not self._is_done:
+            self._frames.append(arrived)
+            if sum(len(frames.joints) for frames in self._frames) >= _CHECKED_FRAMES:
+                self.finish()
+
+    def finish(self) -> None:
+        """Check the frames that have arrived."""
+        is_done, self._is_done = self._is_done, True
+        joints = [frames.joints for frames in self._frames]
+        if is_done or not joints or not bool(torch.isfinite(torch.cat(joints)).all(-1).any()):
+            return
+        for problem in list_warnings(Motion(torch.cat(joints), self._frames[0].layout), is_stream=True):
+            if self._strict:
+                raise DataError(f"standard input: {problem}")
+            typer.echo(f"jeanie: warning: implausible frames: {problem}", err=True)
+
+
 def _watch_folder(
-    recogniser: Recogniser, files: Iterator[Path], long: bool, persons: Persons, unknown: bool, as_json: bool
+    recogniser: Recogniser,
+    files: Iterator[Path],
+    options: ReadOptions,
+    long: bool,
+    persons: Persons,
+    unknown: bool,
+    as_json: bool,
 ) -> int:
     """Print an answer for each recording that arrives. Return the number of unreadable files."""
     bad = 0
     for file in files:
         about = {"file": file.name}
         try:
-            motion = read_motion(file)
+            motion = options.read(file)
             if long:
                 stream = recogniser.stream(persons=persons)
                 _print_events(stream.push(motion) + stream.finish(), about, 0.0, unknown, as_json)
@@ -125,7 +164,8 @@ def _watch_folder(
         for person, answer in enumerate(answers):
             whose = about | ({"person": person} if each else {})
             if unknown or answer.label is not None:
-                _print_answer(whose, answer.label, answer.confidence, answer.distance, None, as_json)
+                noted = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
+                _print_answer(noted, answer.label, answer.confidence, answer.distance, None, as_json)
     return bad
 
 

@@ -1,17 +1,26 @@
-"""Translate the joint and marker names of motion-capture files into layouts with jeanie's joint names."""
+"""Find the layout of a file from its joint or marker names."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jeanie.datasets.rig_names import normalise_name, translate_names
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout, pair_sides
 
-__all__ = ["CMU_NAMES", "CMU_SUBSET", "find_hierarchy_layout", "find_marker_layout", "normalise_name"]
+__all__ = [
+    "CMU_NAMES",
+    "CMU_SUBSET",
+    "MAX_JOINTS",
+    "connect_joints",
+    "find_hierarchy_layout",
+    "find_marker_layout",
+    "make_named_layout",
+    "suggest_joints",
+]
 
 MAX_JOINTS = 1024
 
@@ -38,54 +47,44 @@ CMU_SUBSET: tuple[str, ...] = tuple(
     if joint in LAYOUTS["cmu22"].joints
 )
 
-# Name of a joint in animation rigs -> name in jeanie. Rigs name bones: "Hand" is the start of the hand, the wrist.
-_MIDDLE = {
-    "hips": "hip_center", "hip": "hip_center", "pelvis": "hip_center", "spine": "spine", "spine1": "chest",
-    "spine_1": "chest", "chest": "chest", "neck": "neck", "head": "head",
-}  # fmt: skip
-_SIDED = {
-    "up_leg": "hip", "upper_leg": "hip", "thigh": "hip", "hip": "hip",
-    "leg": "knee", "lower_leg": "knee", "low_leg": "knee", "shin": "knee", "calf": "knee", "knee": "knee",
-    "foot": "ankle", "ankle": "ankle", "toe_base": "foot", "toe": "foot", "toes": "foot",
-    "collar": "clavicle", "clavicle": "clavicle", "shoulder": "clavicle",
-    "arm": "shoulder", "up_arm": "shoulder", "upper_arm": "shoulder",
-    "fore_arm": "elbow", "forearm": "elbow", "lower_arm": "elbow", "low_arm": "elbow", "elbow": "elbow",
-    "hand": "wrist", "wrist": "wrist",
-}  # fmt: skip
-_UPPER_ARMS = ("arm", "up_arm", "upper_arm", "collar", "clavicle")
 _TORSO = ("torso", "spine", "chest", "spine_shoulder")
-
-
-def normalise_name(name: str) -> str:
-    """Return a joint name in snake case, with the side in front and without name spaces.
-
-    >>> [normalise_name(name) for name in ("mixamorig:LeftUpLeg", "R.Elbow", "hand_l", "7th rib")]
-    ['left_up_leg', 'right_elbow', 'left_hand', 'joint_7th_rib']
-    """
-    last = name.rsplit(":", 1)[-1]
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", last)
-    words = [word for word in re.split(r"[^a-z0-9]+", split.lower()) if word]
-    sides = {"l": "left", "left": "left", "r": "right", "right": "right"}
-    if len(words) > 1 and words[0] in sides:
-        words = [sides[words[0]], *words[1:]]
-    elif len(words) > 1 and words[-1] in sides:
-        words = [sides[words[-1]], *words[:-1]]
-    plain = "_".join(words)
-    return plain if plain[:1].isalpha() else f"joint_{plain}".rstrip("_")
+_TRUNK = ("chest", "spine", "torso", "hip_center")
+# joint -> the joints that it hangs from, nearest first
+_PARENTS: dict[str, tuple[str, ...]] = {
+    "head": ("neck", "spine_shoulder", *_TRUNK), "nose": ("head", "neck", "spine_shoulder", *_TRUNK),
+    "neck": ("spine_shoulder", *_TRUNK), "spine_shoulder": _TRUNK, "chest": _TRUNK[1:],
+    "spine": ("hip_center",), "torso": ("hip_center",),
+}  # fmt: skip
+_SIDED_PARENTS: dict[str, tuple[str, ...]] = {
+    "clavicle": ("spine_shoulder", "neck", *_TRUNK),
+    "shoulder": ("{side}_clavicle", "spine_shoulder", "neck", *_TRUNK),
+    "elbow": ("{side}_shoulder",), "wrist": ("{side}_elbow",), "hand": ("{side}_wrist", "{side}_elbow"),
+    "hand_tip": ("{side}_hand", "{side}_wrist"), "thumb": ("{side}_hand", "{side}_wrist"),
+    "hip": ("hip_center", "torso", "spine", "{side}_shoulder"), "knee": ("{side}_hip",), "ankle": ("{side}_knee",),
+    "foot": ("{side}_ankle", "{side}_knee"), "heel": ("{side}_ankle",), "big_toe": ("{side}_ankle",),
+}  # fmt: skip
 
 
 def find_hierarchy_layout(
-    names: Sequence[str], parents: Sequence[int], ends: Sequence[bool], *, wanted: Layout | None, path: Path
+    names: Sequence[str],
+    parents: Sequence[int],
+    ends: Sequence[bool],
+    *,
+    wanted: Layout | None,
+    path: Path,
+    aliases: Mapping[str, str] | None = None,
+    kind: str = "bvh",
 ) -> tuple[Layout, NDArray[np.int64]]:
     """Return the layout of a rig and, for each joint of it, the index of the joint in the file (-1: missing).
 
     A rig with all of CMU's joints becomes ``cmu31`` without its End Sites. ``wanted`` selects joints by name.
+    ``aliases`` maps names of the file to joints; an empty joint keeps the name of the file.
     """
     if len(names) > MAX_JOINTS:
         raise DataError(f"{path}: {len(names)} joints; a skeleton has at most {MAX_JOINTS}")
     index_of = {name: index for index, name in reversed(list(enumerate(names)))}
-    ours = _make_unique(_translate_rig_names(names, ends))
-    if set(CMU_NAMES) <= index_of.keys():
+    ours = _make_unique(_name_joints(names, aliases, rig=True, ends=ends))
+    if set(CMU_NAMES) <= index_of.keys() and not aliases:
         cmu = LAYOUTS["cmu31"]
         if wanted is None or set(wanted.joints) <= set(cmu.joints):
             return _select_joints(cmu.joints, [index_of[name] for name in CMU_NAMES], wanted or cmu, path)
@@ -93,31 +92,86 @@ def find_hierarchy_layout(
         return _select_joints(ours, range(len(ours)), wanted, path)
     bones = tuple((parent, child) for child, parent in enumerate(parents) if parent >= 0)
     torso = next((ours.index(joint) for joint in _TORSO if joint in ours), 0)
-    own = Layout("bvh", tuple(ours), bones, pair_sides(ours), 0, torso)
+    own = Layout(kind, tuple(ours), bones, pair_sides(ours), 0, torso)
     return own, np.arange(len(ours))
 
 
 def find_marker_layout(
-    names: Sequence[str], *, kind: str, wanted: Layout | None, path: Path
+    names: Sequence[str],
+    *,
+    kind: str,
+    wanted: Layout | None,
+    path: Path,
+    aliases: Mapping[str, str] | None = None,
 ) -> tuple[Layout, NDArray[np.int64]]:
     """Return the layout of named points and, for each joint of it, the index of the point in the file (-1: missing).
 
-    Names that are exactly those of a known layout give that layout. Other names give a layout without bones,
-    centred on its torso joint or, without one, on the mean of all points.
+    Names that are exactly those of a known layout give that layout. Other names give a layout of the points,
+    centred on its torso joint or, without one, on the mean of all points. ``aliases`` maps names of the file to
+    joints; a point with an empty joint is left out.
     """
     if not 0 < len(names) <= MAX_JOINTS:
         raise DataError(f"{path}: {len(names)} named points; expected 1 to {MAX_JOINTS}")
-    ours = _make_unique([normalise_name(name) for name in names])
-    wanted = wanted or _find_known_layout(ours)
+    plain = _make_unique([normalise_name(name) for name in names])
+    known = None if aliases else _find_known_layout(plain)
+    translated = _make_unique(_name_joints(names, aliases))
+    ours = plain if known else translated
+    wanted = wanted or known or _find_known_layout(ours)
     if wanted is not None:
         return _select_joints(ours, range(len(ours)), wanted, path)
+    ignored = {name for name, joint in (aliases or {}).items() if not joint}
+    kept = [index for index, name in enumerate(names) if name not in ignored]
+    if not kept:
+        raise DataError(f"{path}: the layout file ignores all of its points: {', '.join(names)[:99]}")
+    return make_named_layout(kind, [ours[index] for index in kept]), np.array(kept)
+
+
+def make_named_layout(kind: str, ours: Sequence[str]) -> Layout:
+    """Return a layout of joints with distinct names; joints of the vocabulary are connected."""
     root = ours.index("hip_center") if "hip_center" in ours else 0
     torso = next((ours.index(joint) for joint in _TORSO if joint in ours), None)
     centre = tuple(range(len(ours))) if torso is None else (torso,)
-    own = Layout(
-        kind, tuple(ours), (), pair_sides(ours), root, root if torso is None else torso, centre=centre
+    bones = connect_joints(ours)
+    return Layout(
+        kind, tuple(ours), bones, pair_sides(ours), root, root if torso is None else torso, centre=centre
     )
-    return own, np.arange(len(ours))
+
+
+def connect_joints(ours: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Return bones (parent, child) between joints of the vocabulary: each one hangs from the nearest that is there."""
+    index_of = {joint: index for index, joint in enumerate(ours)}
+    bones = []
+    for child, joint in enumerate(ours):
+        side, _, part = joint.partition("_")
+        sided = side in ("left", "right") and part in _SIDED_PARENTS
+        chain = (
+            [name.format(side=side) for name in _SIDED_PARENTS[part]] if sided else _PARENTS.get(joint, ())
+        )
+        parent = next((index_of[name] for name in chain if name in index_of), None)
+        if parent is not None:
+            bones.append((parent, child))
+    return tuple(bones)
+
+
+def suggest_joints(names: Sequence[str]) -> dict[str, str]:
+    """Return the joint that each name of a file stands for, "" for a name that is not understood."""
+    vocabulary = {joint for layout in LAYOUTS.values() for joint in layout.joints}
+    ours = _name_joints(names, None)
+    return {name: joint if joint in vocabulary else "" for name, joint in zip(names, ours, strict=True)}
+
+
+def _name_joints(
+    names: Sequence[str],
+    aliases: Mapping[str, str] | None,
+    *,
+    rig: bool | None = None,
+    ends: Sequence[bool] | None = None,
+) -> list[str]:
+    """Return jeanie's name of every joint: that of ``aliases``, else the translated name."""
+    given = {} if aliases is None else aliases
+    plain = [given.get(name) or normalise_name(name) for name in names]
+    fixed = [name in given or bool(ends and ends[index]) for index, name in enumerate(names)]
+    return translate_names(plain, rig=rig, fixed=fixed)
 
 
 def _find_known_layout(ours: Sequence[str]) -> Layout | None:
@@ -139,29 +193,6 @@ def _select_joints(
             f"{path}: has none of the joints of layout {wanted.name!r}; it has {', '.join(names)[:99]}"
         )
     return wanted, order
-
-
-def _translate_rig_names(names: Sequence[str], ends: Sequence[bool]) -> list[str]:
-    """Return jeanie's names for the joints of a rig; unknown ones are in snake case."""
-    plain = [normalise_name(name) for name in names]
-    taken: set[str] = set()
-    ours = []
-    for joint, end in zip(plain, ends, strict=True):
-        known = joint if end else _translate_rig_name(joint, plain)
-        ours.append(joint if known in taken else known)
-        taken.add(ours[-1])
-    return ours
-
-
-def _translate_rig_name(joint: str, all_joints: Sequence[str]) -> str:
-    side, _, part = joint.partition("_")
-    if side not in ("left", "right"):
-        return _MIDDLE.get(joint, joint)
-    if part == "shoulder" and not any(f"{side}_{arm}" in all_joints for arm in _UPPER_ARMS):
-        return joint
-    if part == "shoulder" and any(f"{side}_{collar}" in all_joints for collar in ("collar", "clavicle")):
-        return joint
-    return f"{side}_{_SIDED[part]}" if part in _SIDED else joint
 
 
 def _make_unique(names: Sequence[str]) -> list[str]:

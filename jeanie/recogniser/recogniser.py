@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -32,6 +32,7 @@ from jeanie.recogniser.library.labels import (
 from jeanie.recogniser.library.library import AddResult, ImportResult, Library
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
 from jeanie.skeleton import Layout, Motion
+from jeanie.skeleton.plausibility import list_warnings
 
 __all__ = ["Recogniser", "Recognition", "check_export", "is_export"]
 
@@ -50,6 +51,7 @@ class Recognition:
         scores: Distance to the nearest example of each action, smallest first.
         nearest: The nearest action, also if ``label`` is None; None if nothing is enrolled.
         example: Id of the nearest example of ``nearest``.
+        warnings: What is implausible about the motion, such as a body of 170 m; the answer is then worth little.
 
     >>> from jeanie import open_synthetic
     >>> with Recogniser.load() as recogniser:
@@ -63,6 +65,7 @@ class Recognition:
     scores: Mapping[str, float]
     nearest: str | None = None
     example: int | None = None
+    warnings: tuple[str, ...] = ()
     _align: Callable[[], Alignment] | None = field(default=None, repr=False)
 
     @cached_property
@@ -280,14 +283,14 @@ class Recogniser:
             self._fingerprints.check(self.library.get(_MODEL_KEY), self.library.place)
             self._snapshot = snapshot
         if snapshot is None:
-            return _NO_MATCH
+            return replace(_NO_MATCH, warnings=list_warnings(motion))
         found = self._gallery.find_nearest(query, snapshot)
         distances = dict(zip(snapshot.actions, found.distances.tolist(), strict=True))
         scores = {
             label: distance for label, distance in distances.items() if not label.startswith(NEGATIVE_PREFIX)
         }
         if not scores:
-            return _NO_MATCH
+            return replace(_NO_MATCH, warnings=list_warnings(motion))
         accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
         nearest = min(accepted or scores, key=scores.__getitem__)
         confidence = self._compute_confidence(nearest, distances, found, snapshot) if accepted else 0.0
@@ -299,6 +302,7 @@ class Recogniser:
             scores=dict(sorted(scores.items(), key=lambda item: item[1])),
             nearest=nearest,
             example=example,
+            warnings=list_warnings(motion),
             _align=lambda: self.model.trace(motion, self.library.example(example).motion),
         )
 

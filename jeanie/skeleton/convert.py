@@ -54,11 +54,12 @@ class JointMapping:
         """Describe which joints match by name, which are derived and how, and which are missing."""
         by_name = len(self.target) - len(self.missing) - len(self.derived)
         lines = [f"{self.source.name} -> {self.target.name}: {by_name} of {len(self.target)} joints by name"]
-        lines += [f"  {joint} = {self._describe_joint(joint)}" for joint in self.derived]
+        lines += [f"  {joint} = {self.describe_joint(joint)}" for joint in self.derived]
         lines += [f"  missing: {', '.join(self.missing)}"] if self.missing else []
         return "\n".join(lines)
 
-    def _describe_joint(self, joint: str) -> str:
+    def describe_joint(self, joint: str) -> str:
+        """Return the source joints of a target joint with their weights, such as "0.5 left_hip + 0.5 right_hip"."""
         row = self.weights[self.target.index(joint)].tolist()
         terms = [(weight, name) for weight, name in zip(row, self.source.joints, strict=True) if weight]
         return " + ".join(name if weight == 1 else f"{weight:g} {name}" for weight, name in terms)

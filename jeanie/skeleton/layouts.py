@@ -100,6 +100,34 @@ ROWS: dict[str, dict[str, Any]] = {
         unit="px",
         dims=2,
     ),
+    # AlphaPose's Halpe full body: COCO, then head, neck, hip and feet.
+    "halpe26": _row(
+        """nose left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye
+        left_shoulder<neck right_shoulder<neck left_elbow<left_shoulder right_elbow<right_shoulder
+        left_wrist<left_elbow right_wrist<right_elbow left_hip<hip_center right_hip<hip_center
+        left_knee<left_hip right_knee<right_hip left_ankle<left_knee right_ankle<right_knee
+        head<neck neck<hip_center hip_center left_big_toe<left_ankle right_big_toe<right_ankle
+        left_small_toe<left_big_toe right_small_toe<right_big_toe left_heel<left_ankle right_heel<right_ankle""",
+        "hip_center",
+        "hip_center",
+        centre=["neck", "hip_center"],
+        unit="px",
+        dims=2,
+    ),
+    # easy_ViTPose's COCO with neck, hip and feet.
+    "vitpose25": _row(
+        """nose<neck left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye neck<hip_center
+        left_shoulder<neck right_shoulder<neck left_elbow<left_shoulder right_elbow<right_shoulder
+        left_wrist<left_elbow right_wrist<right_elbow left_hip<hip_center right_hip<hip_center hip_center
+        left_knee<left_hip right_knee<right_hip left_ankle<left_knee right_ankle<right_knee
+        left_big_toe<left_ankle left_small_toe<left_big_toe left_heel<left_ankle
+        right_big_toe<right_ankle right_small_toe<right_big_toe right_heel<right_ankle""",
+        "hip_center",
+        "hip_center",
+        centre=["neck", "hip_center"],
+        unit="px",
+        dims=2,
+    ),
     # Human3.6M with 17 joints: the output of 2-D to 3-D lifting networks.
     "h36m17": _row(
         """hip_center right_hip<hip_center right_knee<right_hip right_ankle<right_knee

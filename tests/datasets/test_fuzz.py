@@ -9,8 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jeanie.datasets.formats.azure_kinect import read_azure_kinect
 from jeanie.datasets.formats.bvh import read_bvh
+from jeanie.datasets.formats.coco import read_coco
 from jeanie.datasets.formats.csv_table import read_csv
+from jeanie.datasets.formats.gltf import read_gltf
 from jeanie.datasets.formats.kinect import (
     read_action_pairs,
     read_msr_screen,
@@ -20,9 +23,11 @@ from jeanie.datasets.formats.kinect import (
 )
 from jeanie.datasets.formats.kinetics import read_kinetics
 from jeanie.datasets.formats.mediapipe import read_mediapipe
+from jeanie.datasets.formats.mvnx import read_mvnx
 from jeanie.datasets.formats.npz import read_npz
 from jeanie.datasets.formats.ntu import read_ntu
 from jeanie.datasets.formats.openpose import read_openpose
+from jeanie.datasets.formats.pose_arrays import read_npy, read_npz_poses
 from jeanie.datasets.formats.pyskl import read_pyskl
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import read_uwa3d
@@ -34,8 +39,11 @@ TEXT = {
     read_bvh: "bvh", read_trc: "trc", read_csv: "csv", read_ntu: "skeleton", read_msr_world: "txt",
     read_msr_screen: "txt", read_action_pairs: "txt", read_sbu: "txt", read_uwa3d: "txt",
 }  # fmt: skip
-JSON = {read_nw_ucla: "json", read_kinetics: "json", read_openpose: "json", read_mediapipe: "json"}
-BINARY = {read_npz: "npz", read_pyskl: "pkl"}
+JSON = {
+    read_nw_ucla: "json", read_kinetics: "json", read_openpose: "json", read_mediapipe: "json", read_coco: "json",
+    read_azure_kinect: "json", read_gltf: "gltf",
+}  # fmt: skip
+BINARY = {read_npz: "npz", read_pyskl: "pkl", read_npy: "npy", read_npz_poses: "npz", read_mvnx: "mvnx"}
 
 WORDS = st.from_regex(
     r"HIERARCHY|ROOT|JOINT|End Site|OFFSET|CHANNELS|MOTION|Frames:|Frame Time:|[XYZ](rotation|position)|[{}]|"

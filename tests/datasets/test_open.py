@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from corpus import CASES
 from torch.testing import assert_close
 
 from jeanie.datasets import DATASETS, FORMATS, Dataset, detect_format, open_dataset, read_motion
@@ -123,8 +124,10 @@ def test_every_format_is_tested():
         "npz",
         "hdf5",
         "openpose",
-        "c3d",
-    }  # C3D: see test_c3d
+        "c3d",  # see test_c3d
+        "fbx",  # see test_corpus
+    }
+    tried |= {case.form for case in CASES.values()}
     assert tried == set(FORMATS)
 
 

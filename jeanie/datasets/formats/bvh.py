@@ -1,7 +1,7 @@
 """BVH motion capture: a parser, and forward kinematics batched over frames."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +44,13 @@ class Hierarchy:
     width: int = 0
 
 
-def read_bvh(path: str | Path, *, unit: str | float | None = None, layout: Layout | None = None) -> Motion:
+def read_bvh(
+    path: str | Path,
+    *,
+    unit: str | float | None = None,
+    layout: Layout | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> Motion:
     """Read the joint positions of a BVH file as a motion in metres, including End Sites.
 
     The axes are unchanged: right-handed, +y up. A motion-capture volume has no camera.
@@ -55,11 +61,12 @@ def read_bvh(path: str | Path, *, unit: str | float | None = None, layout: Layou
             with CMU's names and size, centimetres for any other.
         layout: Selects joints by name. By default ``cmu31`` for a CMU skeleton, the hierarchy of the file for any
             other.
+        aliases: Name in the file -> joint; "" keeps the name of the file.
     """
     path = Path(path)
     hierarchy, rows, rate = parse_bvh(path)
     own, order = find_hierarchy_layout(
-        hierarchy.names, hierarchy.parents, hierarchy.ends, wanted=layout, path=path
+        hierarchy.names, hierarchy.parents, hierarchy.ends, wanted=layout, path=path, aliases=aliases
     )
     scale = _guess_unit(hierarchy) if unit is None else metres_per_unit(unit)
     positions = forward_kinematics(hierarchy, rows, scale)[:, order]

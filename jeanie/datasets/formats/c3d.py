@@ -2,15 +2,15 @@
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from jeanie.datasets.formats.build import make_marker_motion
 from jeanie.datasets.formats.files import check_size, point_limit, read_bytes
 from jeanie.datasets.formats.isolated import decode_text, is_installed, parse_isolated
-from jeanie.datasets.formats.units import metres_per_unit, parse_unit, rotate_to_y_up
-from jeanie.datasets.joint_names import find_marker_layout
+from jeanie.datasets.formats.named_points import make_named_motion
+from jeanie.datasets.formats.units import metres_per_unit, parse_unit
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -21,7 +21,12 @@ MAX_C3D_BYTES = 2**30
 
 
 def read_c3d(
-    path: str | Path, *, unit: str | float | None = None, up: str | None = None, layout: Layout | None = None
+    path: str | Path,
+    *,
+    unit: str | float | None = None,
+    up: str | None = None,
+    layout: Layout | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Motion:
     """Read the points of a C3D file as a motion in metres, +y up. Needs the extra ``jeanie[c3d]``.
 
@@ -33,7 +38,8 @@ def read_c3d(
         unit: Unit of the coordinates; overrides POINT:UNITS of the file, mm if the file has none.
         up: Axis that points up; overrides POINT:Y_SCREEN of the file, z if the file has none.
         layout: Selects points by name. By default the known layout with exactly these names, else a layout of the
-            points in the file.
+            points in the file; the markers of a known set, such as Plug-in Gait, become joint centres.
+        aliases: Name in the file -> joint; "" leaves a point out.
     """
     path = Path(path)
     if not is_installed("ezc3d"):
@@ -50,10 +56,18 @@ def read_c3d(
     check_size(path, len(points), 1, points.shape[1])
     if len(names) < points.shape[1]:
         raise DataError(f"{path}: {points.shape[1]} points but {len(names)} labels")
-    own, order = find_marker_layout(names[: points.shape[1]], kind="c3d", wanted=layout, path=path)
     points = np.where(residuals[..., None] < 0, np.nan, points)
     scale = metres_per_unit(parse_unit(path, decode_text(arrays["unit"]) or "mm") if unit is None else unit)
     screen = re.sub(r"[^xyz]", "", decode_text(arrays["up"]).lower())[:1]
     rate = float(arrays["rate"])
-    points = rotate_to_y_up(points, up or screen or "z")
-    return make_marker_motion(path, points[:, None], own, order, scale, rate if 0 < rate < math.inf else None)
+    return make_named_motion(
+        path,
+        points[:, None],
+        names[: points.shape[1]],
+        kind="c3d",
+        layout=layout,
+        aliases=aliases,
+        scale=scale,
+        up=up or screen or "z",
+        rate=rate if 0 < rate < math.inf else None,
+    )

@@ -1,71 +1,165 @@
-"""CSV tables with named columns: ``head_x, head_y, head_z, ...``."""
+"""CSV tables with named columns: ``head_x, head_y, head_z, ...``, one row per frame, or one row per joint."""
 
 import csv
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.formats.build import make_marker_motion
+from jeanie.datasets.formats.csv_long import find_long_columns, read_long_rows
 from jeanie.datasets.formats.files import check_size, frame_limit
-from jeanie.datasets.formats.rows import join_parts, open_lines
-from jeanie.datasets.formats.units import compute_frame_rate, metres_per_unit, rotate_to_y_up
-from jeanie.datasets.joint_names import MAX_JOINTS, find_marker_layout
+from jeanie.datasets.formats.named_points import make_named_motion
+from jeanie.datasets.formats.pose_arrays import MAX_VALUES, make_array_motion
+from jeanie.datasets.formats.rows import join_parts, open_lines, parse_rows
+from jeanie.datasets.formats.units import UNITS, compute_frame_rate, metres_per_unit
+from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
-from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["read_csv"]
 
+Floats = NDArray[np.float64]
 MAX_COLUMNS = 4 * MAX_JOINTS
-_COLUMN = re.compile(r"(.+?)[\s_.:-]?([xyz])", re.IGNORECASE)
+_UNIT = rf"(?:\s*[\[(]\s*({'|'.join(UNITS)})\s*[\])])?"
+_COLUMN = re.compile(rf"(.+?)[\s_.:\[(-]?([xyz])[\])]?{_UNIT}", re.IGNORECASE)
+_PREFIXED = re.compile(r"([xyz])(?:[\s_.:-](.+)|(\d+))", re.IGNORECASE)
 _CHUNK_CELLS = 2**18
 _MAX_SPARSENESS = 20  # frames x persons per row of the table
+# names of the columns that are not coordinates
+_INDEX_COLUMNS = {
+    "frame": ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame#", "frame_no"),
+    "time": ("time", "time_s", "timestamp", "timestamp_s", "t"),
+    "milliseconds": ("timestamp_ms", "time_ms"),
+    "person": ("person", "person_id", "body_id", "track_id", "pose_id"),
+}
+_HEADERLESS = tuple(len(LAYOUTS["mediapipe33"]) * values for values in range(3, MAX_VALUES + 1))
 
 
 def read_csv(
-    path: str | Path, *, unit: str | float = "m", up: str = "y", layout: Layout | None = None
+    path: str | Path,
+    *,
+    unit: str | float | None = None,
+    up: str | None = None,
+    layout: Layout | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Motion:
     """Read a table with columns ``head_x, head_y, head_z, ...`` and one row per frame (and person).
 
-    Optional columns: ``frame`` (integers; frames without a row are missing), ``time`` in seconds, ``person``.
-    Other columns are ignored, an empty cell is missing. Cells are separated by commas, tabs or semicolons; with
-    semicolons, decimal commas are allowed.
+    Columns may also be ``x_head`` or numbered: ``x0, y0, z0`` or ``0_x``, 33 of them for MediaPipe Pose. A table with
+    columns frame, joint (or landmark, keypoint, marker), x, y, z has one row per joint. Optional columns: ``frame``
+    (integers; frames without a row are missing), ``time`` in seconds, ``person``. Other columns are ignored, an empty
+    cell is missing. Cells are separated by commas, tabs or semicolons; with semicolons, decimal commas are allowed.
+    Without z, points are key points of an image, y down.
 
     Args:
         path: The file.
-        unit: Unit of the coordinates.
-        up: Axis that points up in the file.
+        unit: Unit of the coordinates; by default that of the header, ``head_x (cm)``, else metres.
+        up: Axis that points up in the file; y by default. Landmarks of MediaPipe show it themselves.
         layout: Selects points by name. By default the known layout with exactly these names, else a layout of the
             points in the file.
+        aliases: Name in the file -> joint; "" leaves a point out.
     """
     path = Path(path)
     with open_lines(path) as lines:
         header = next((line for line in lines if line.strip()), "")
         delimiter = max(",;\t", key=header.count)
         titles = _parse_titles(path, header, delimiter)
-        names, point_columns = _find_point_columns(path, titles)
-        own, order = find_marker_layout(names, kind="csv", wanted=layout, path=path)
+        if all(map(_is_number, titles)):
+            return _read_headerless(path, header, lines, delimiter, layout, up)
         columns = {title.lower(): column for column, title in reversed(list(enumerate(titles)))}
-        keys = [key for key in ("frame", "time", "person") if key in columns]
-        picked = [columns[key] for key in keys] + point_columns
-        table = join_parts(list(_parse_rows(path, lines, picked, len(titles), delimiter)), len(picked))
-    index: dict[str, NDArray[np.float64]] = {key: table[:, column] for column, key in enumerate(keys)}
+        long = find_long_columns(columns)
+        if long is not None:
+            joints, names, rate = read_long_rows(path, lines, long, len(titles), delimiter)
+            found_unit = None
+        else:
+            names, point_columns, found_unit = _find_point_columns(path, titles)
+            joints, rate = _read_wide(path, lines, columns, point_columns, len(names), len(titles), delimiter)
+    names = _name_numbered(names, layout)
+    return make_named_motion(
+        path,
+        joints,
+        names,
+        kind="csv",
+        layout=layout,
+        aliases=aliases,
+        scale=None if unit is None and found_unit is None else metres_per_unit(unit or found_unit or "m"),
+        up=up,
+        rate=rate,
+    )
+
+
+def _read_wide(
+    path: Path,
+    lines: Iterator[str],
+    columns: dict[str, int],
+    point_columns: list[int],
+    count: int,
+    width: int,
+    delimiter: str,
+) -> tuple[Floats, float | None]:
+    """Return points [frame, person, point, 2 or 3] of a table with one row per frame and person, and the rate."""
+    places = {
+        key: next(
+            (columns[name] for name in names if name in columns and columns[name] not in point_columns), None
+        )
+        for key, names in _INDEX_COLUMNS.items()
+    }
+    keys = [key for key, place in places.items() if place is not None]
+    picked = [place for place in places.values() if place is not None] + point_columns
+    table = join_parts(list(_parse_rows(path, lines, picked, width, delimiter)), len(picked))
+    index: dict[str, Floats] = {key: table[:, column] for column, key in enumerate(keys)}
+    if "milliseconds" in index:
+        index["time"] = index.pop("milliseconds") / 1000
     frame, person = _locate_rows(path, index, len(table))
-    shape = (int(frame.max(initial=-1)) + 1, int(person.max(initial=-1)) + 1, len(names), 3)
+    axes = len(point_columns) // count
+    shape = (int(frame.max(initial=-1)) + 1, int(person.max(initial=-1)) + 1, count, axes)
     check_size(path, *shape[:3])
     if shape[0] * shape[1] > _MAX_SPARSENESS * len(table) + 10_000:
         raise DataError(
             f"{path}: {len(table)} rows for {shape[0]} frames of {shape[1]} persons; are frames right?"
         )
     joints = np.full(shape, np.nan)
-    joints[frame, person] = rotate_to_y_up(table[:, len(keys) :].reshape(len(table), len(names), 3), up)
+    joints[frame, person] = table[:, len(keys) :].reshape(len(table), count, axes)
     step = np.diff(np.unique(index["time"])) if "time" in index else np.empty(0)
-    rate = compute_frame_rate(float(np.median(step))) if len(step) else None
-    return make_marker_motion(path, joints, own, order, metres_per_unit(unit), rate)
+    return joints, compute_frame_rate(float(np.median(step))) if len(step) else None
+
+
+def _read_headerless(
+    path: Path, header: str, lines: Iterator[str], delimiter: str, layout: Layout | None, up: str | None
+) -> Motion:
+    """Read rows of numbers without a header: 33 landmarks per row, or the joints of ``layout``."""
+    width = len(header.rstrip("\r\n").rstrip(delimiter + " ").split(delimiter))
+    if layout is None and width not in _HEADERLESS:
+        raise DataError(
+            f"{path}, line 1: {width} numbers and no header; expected columns such as head_x, head_y, head_z, or rows "
+            f"of {', '.join(map(str, _HEADERLESS))} numbers; or give a layout"
+        )
+    rest = (line.rstrip(delimiter + " \r\n") for line in chain((header,), lines))
+    rows = parse_rows(path, rest, width=width, first_line=1, delimiter=delimiter)
+    return make_array_motion(path, rows, layout=layout, up=up)
+
+
+def _is_number(title: str) -> bool:
+    return re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan", title, re.IGNORECASE) is not None
+
+
+def _name_numbered(names: list[str], layout: Layout | None) -> list[str]:
+    """Return the joints of numbered points, 0 to 32 or 1 to 33; other names stay."""
+    expected = len(LAYOUTS["mediapipe33"] if layout is None else layout)
+    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    if len(names) != expected or not all(found) or len({match[1] for match in found if match}) > 1:
+        return names
+    numbers = [int(match[2]) for match in found if match]
+    first = min(numbers)
+    if sorted(numbers) != list(range(first, first + expected)) or first > 1:
+        return names
+    joints = (layout or LAYOUTS["mediapipe33"]).joints
+    return [joints[number - first] for number in numbers]
 
 
 def _parse_titles(path: Path, header: str, delimiter: str) -> list[str]:
@@ -78,16 +172,32 @@ def _parse_titles(path: Path, header: str, delimiter: str) -> list[str]:
     return titles
 
 
-def _find_point_columns(path: Path, titles: list[str]) -> tuple[list[str], list[int]]:
-    """Return the names of the points that have x, y and z, and their columns, three per point."""
+def _find_point_columns(path: Path, titles: list[str]) -> tuple[list[str], list[int], str | None]:
+    """Return the points that have x, y and z (without any z, x and y), their columns, and the unit of the header."""
     axes: dict[str, dict[str, int]] = {}
+    units: set[str] = set()
     for column, title in enumerate(titles):
         if match := _COLUMN.fullmatch(title):
             axes.setdefault(match.group(1), {}).setdefault(match.group(2).lower(), column)
+            units |= {match.group(3).lower()} if match.group(3) else set()
+    if not any(len(columns) > 1 for columns in axes.values()):
+        axes = {}
+        for column, title in enumerate(titles):
+            if match := _PREFIXED.fullmatch(title):
+                axes.setdefault(match.group(2) or match.group(3), {}).setdefault(
+                    match.group(1).lower(), column
+                )
     names = [name for name, columns in axes.items() if len(columns) == 3]
-    if not names:
+    if names:
+        return (
+            names,
+            [axes[name][axis] for name in names for axis in "xyz"],
+            units.pop() if len(units) == 1 else None,
+        )
+    flat = [name for name, columns in axes.items() if set(columns) == {"x", "y"}]
+    if len(flat) < 3:
         raise DataError(f"{path}, line 1: expected columns such as head_x, head_y, head_z, got {titles[:6]}")
-    return names, [axes[name][axis] for name in names for axis in "xyz"]
+    return flat, [axes[name][axis] for name in flat for axis in "xy"], None
 
 
 def _parse_rows(

@@ -1,6 +1,7 @@
-"""JSON files, read within limits. Errors name the file and the cause."""
+"""JSON files and JSON lines, read within limits. Errors name the file and the cause."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from jeanie.datasets.formats.files import read_bytes
 from jeanie.errors import DataError
 
-__all__ = ["expect_type", "read_json", "to_array"]
+__all__ = ["expect_type", "list_numbered", "read_json", "read_json_lines", "to_array"]
 
 MAX_JSON_BYTES = 2**27
 MAX_PARSED_BYTES = 3 * 2**27
@@ -20,20 +21,59 @@ _LIST_BYTES, _DICT_BYTES, _VALUE_BYTES = 64, 232, 32
 
 def read_json(path: Path) -> Any:
     """Read the value of a JSON file."""
+    return _parse(path, _read_limited(path))
+
+
+def read_json_lines(path: Path) -> Any:
+    """Read the value of a JSON file, or the list of values of a file with one value per line."""
+    data = _read_limited(path)
+    lines = data.split(b"\n")
+    if sum(map(bool, map(bytes.strip, lines))) > 1 and _is_whole(lines[0]):
+        return [_parse(path, line, number) for number, line in enumerate(lines, 1) if line.strip()]
+    return _parse(path, data)
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line is a JSON list or object that ends on this line."""
+    text = line.strip()
+    return text[:1] + text[-1:] in (b"{}", b"[]")
+
+
+def _read_limited(path: Path) -> bytes:
     data = read_bytes(path, MAX_JSON_BYTES)
     if _estimate_parsed_bytes(data) > MAX_PARSED_BYTES:
         raise DataError(
             f"{path}: contains more lists and values than a recording ({data.count(b',')} commas); "
             "cut it into clips"
         )
+    return data
+
+
+def _parse(path: Path, data: bytes, first_line: int = 1) -> Any:
     try:
         return json.loads(data)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+        line = first_line + error.lineno - 1
+        raise DataError(f"{path}, line {line}, column {error.colno}: not JSON: {error.msg}") from None
     except ValueError as error:  # invalid UTF-8, or an integer with thousands of digits
         raise DataError(f"{path}: not JSON: {error}") from None
     except RecursionError:
         raise DataError(f"{path}: JSON nested too deeply for a recording") from None
+
+
+def list_numbered(value: Any) -> list[Any] | None:
+    """Return the values of a dict whose keys are all numbers, in their order; None for anything else.
+
+    >>> list_numbered({"10": "b", "2": "a"})
+    ['a', 'b']
+    """
+    if not isinstance(value, dict) or not value:
+        return None
+    numbers = [re.sub(r"\D", "", key)[:18] for key in value]
+    if not all(numbers) or any(re.search(r"[A-Za-z]{12}", key) for key in value):
+        return None
+    order = sorted(zip(map(int, numbers), value, strict=True))
+    return [value[key] for _, key in order]
 
 
 def _estimate_parsed_bytes(data: bytes) -> int:

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import check_size
-from jeanie.datasets.formats.json_files import expect_type, read_json, to_array
+from jeanie.datasets.formats.json_files import (
+    expect_type,
+    list_numbered,
+    read_json,
+    read_json_lines,
+    to_array,
+)
 from jeanie.datasets.formats.keypoints import (
     MAX_PERSONS,
     make_keypoint_motion,
@@ -65,7 +71,9 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
 def _read_people(path: Path) -> list[People]:
     """Return the persons of each frame, in the order of the numbers in the names of the files."""
     if not path.is_dir():
-        value = read_json(path)
+        value = read_json_lines(path)
+        if isinstance(value, dict) and "people" not in value:
+            value = list_numbered(value) or value.get("frames") or value
         return [_parse_people(path, frame) for frame in (value if isinstance(value, list) else [value])]
     files = sorted(path.glob("*.json"), key=_number_key)
     if not files or sum(file.stat().st_size for file in files) > MAX_FOLDER_BYTES:

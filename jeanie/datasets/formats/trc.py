@@ -1,14 +1,15 @@
 """TRC files: marker positions of motion-capture systems."""
 
 import math
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
-from jeanie.datasets.formats.build import make_marker_motion
 from jeanie.datasets.formats.files import check_size
+from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.rows import fill_empty_cells, open_lines, parse_rows
-from jeanie.datasets.formats.units import metres_per_unit, parse_unit, rotate_to_y_up
-from jeanie.datasets.joint_names import find_marker_layout
+from jeanie.datasets.formats.units import metres_per_unit, parse_unit
+from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -17,7 +18,12 @@ __all__ = ["read_trc"]
 
 
 def read_trc(
-    path: str | Path, *, unit: str | float | None = None, up: str = "y", layout: Layout | None = None
+    path: str | Path,
+    *,
+    unit: str | float | None = None,
+    up: str = "y",
+    layout: Layout | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Motion:
     """Read the markers of a TRC file as a motion in metres, +y up. An empty cell is a missing marker.
 
@@ -26,7 +32,8 @@ def read_trc(
         unit: Unit of the coordinates; overrides ``Units`` of the file.
         up: Axis that points up in the file (TRC does not say).
         layout: Selects markers by name. By default the known layout with exactly these names, else a layout of
-            the markers in the file.
+            the markers in the file; the markers of a known set become joint centres.
+        aliases: Name in the file -> joint; "" leaves a marker out.
     """
     path = Path(path)
     with open_lines(path) as lines:
@@ -42,7 +49,8 @@ def read_trc(
             raise DataError(
                 f"{path}, line 4: {len(names)} marker names, NumMarkers says {fields.get('NumMarkers')!r}"
             )
-        own, order = find_marker_layout(names, kind="trc", wanted=layout, path=path)
+        if not 0 < len(names) <= MAX_JOINTS:
+            raise DataError(f"{path}: {len(names)} named points; expected 1 to {MAX_JOINTS}")
         declared = fields.get("NumFrames", "")
         frames = int(declared) if len(declared) < 12 and declared.isdecimal() else 0
         check_size(path, frames, 1, len(names))
@@ -54,8 +62,18 @@ def read_trc(
         raise DataError(f"{path}: {count} frames, NumFrames says {declared!r}; is the file cut short?")
     scale = metres_per_unit(parse_unit(path, fields.get("Units", "mm")) if unit is None else unit)
     rate = _parse_rate(path, fields.get("DataRate", "0"))
-    points = rotate_to_y_up(rows[:, 2:].reshape(len(rows), len(names), 3), up)
-    return make_marker_motion(path, points[:, None], own, order, scale, rate if 0 < rate < math.inf else None)
+    points = rows[:, 2:].reshape(len(rows), 1, len(names), 3)
+    return make_named_motion(
+        path,
+        points,
+        names,
+        kind="trc",
+        layout=layout,
+        aliases=aliases,
+        scale=scale,
+        up=up,
+        rate=rate if 0 < rate < math.inf else None,
+    )
 
 
 def _parse_rate(path: Path, text: str) -> float:

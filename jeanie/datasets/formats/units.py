@@ -7,9 +7,26 @@ from numpy.typing import NDArray
 
 from jeanie.errors import ConfigError, DataError
 
-__all__ = ["UNITS", "compute_frame_rate", "metres_per_unit", "parse_unit", "rotate_to_y_up"]
+__all__ = [
+    "UNITS",
+    "UPS",
+    "check_up",
+    "compute_frame_rate",
+    "metres_per_unit",
+    "parse_unit",
+    "rotate_to_y_up",
+]
 
 UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
+# axis that points up -> the file's axes that become x, y and z, and their signs: rotations, no mirror
+_TURNS = {
+    "x": ((1, 0, 2), (-1.0, 1.0, 1.0)),
+    "z": ((0, 2, 1), (1.0, 1.0, -1.0)),
+    "-x": ((1, 0, 2), (1.0, -1.0, 1.0)),
+    "-y": ((0, 1, 2), (-1.0, -1.0, 1.0)),
+    "-z": ((0, 2, 1), (1.0, -1.0, 1.0)),
+}
+UPS = ("y", *_TURNS)
 
 
 def metres_per_unit(unit: str | float) -> float:
@@ -37,15 +54,23 @@ def parse_unit(path: Path, text: str) -> str:
     return unit
 
 
+def check_up(up: str) -> str:
+    """Return the axis that points up; ConfigError if it is not one of ``UPS``."""
+    if up not in UPS:
+        raise ConfigError(f"up must be the axis that points up, one of {', '.join(UPS)}, got {up!r}")
+    return up
+
+
 def rotate_to_y_up(points: NDArray[np.float64], up: str) -> NDArray[np.float64]:
     """Rotate points [..., 3] so that +y is up; a right-handed system stays right-handed.
 
-    z up: (x, y, z) -> (x, z, -y); x up: (x, y, z) -> (-y, x, z).
+    z up: (x, y, z) -> (x, z, -y); x up: (x, y, z) -> (-y, x, z); -y up, as in images: (x, y, z) -> (-x, -y, z).
     """
-    if up not in ("x", "y", "z"):
-        raise ConfigError(f"up must be the axis that points up, x, y or z, got {up!r}")
-    x, y, z = np.moveaxis(points, -1, 0)
-    return points if up == "y" else np.stack((x, z, -y) if up == "z" else (-y, x, z), -1)
+    if check_up(up) == "y":
+        return points
+    axes, signs = _TURNS[up]
+    turned: NDArray[np.float64] = points[..., list(axes)] * np.array(signs, points.dtype)
+    return turned
 
 
 def compute_frame_rate(seconds: float) -> float | None:

@@ -76,6 +76,10 @@ class ProtocolConfig(Config):
     folder: str | None = Field(
         default=None, description="folder or archive of recordings, relative to the TOML file"
     )
+    pattern: str | None = Field(
+        default=None,
+        description="names of the files in the folder, such as {label}/{subject}_{take}, or a sheet that lists them",
+    )
     way: int = Field(default=5, ge=2, description="classes per test episode")
     shot: Count = Field(default=1, description="supports per class")
     queries: Count = Field(default=1, description="queries per class of a test episode")
@@ -98,6 +102,7 @@ class FileProtocol(Protocol):
     """A protocol from a TOML file; ``folder`` holds the recordings if they are no data set by name."""
 
     folder: Path | None = None
+    pattern: str | None = None
 
     @property
     def get(self) -> str:
@@ -110,28 +115,40 @@ class FileProtocol(Protocol):
         """Return the expected folder or archive of the data."""
         return super().place(root) if self.folder is None or root is not None else self.folder
 
-    def open(self, root: str | Path | None = None) -> Dataset:
+    def open(self, root: str | Path | None = None, *, pattern: str | None = None) -> Dataset:
         """Open the recordings of the folder, or the data set by name.
+
+        ``pattern`` says how the files of the folder are named; see ``open_dataset``.
 
         Raises:
             DataError: The data is not there, or no recording has a label.
         """
         if self.folder is None:
-            return open_dataset(self.dataset, root) if self._is_uncatalogued else super().open(root)
+            if self._is_uncatalogued:
+                return open_dataset(self.dataset, root, pattern=pattern)
+            return super().open(root, pattern=pattern)
         place = self.place(root)
         if place is None or not place.exists():
             raise DataError(f"{self.name} needs the recordings in {place}, which does not exist")
-        dataset: Dataset = open_archive(place) if is_archive(place) else _label_by_folder(open_folder(place))
+        dataset = _open_place(place, pattern or self.pattern)
         if all(label is None for label in dataset.labels):
             raise DataError(
                 f"{place}: no recording has a label, which a protocol needs; put the recordings of each action into "
-                "a folder with its name, or give an archive with labels"
+                "a folder with its name, say how files are named, for example pattern = '{label}/{subject}_{take}' "
+                "(--pattern), or prepare an archive with labels: jeanie prepare"
             )
         return dataset
 
     @property
     def _is_uncatalogued(self) -> bool:
         return self.dataset != "synthetic" and all(row.dataset != self.dataset for row in PROTOCOLS.values())
+
+
+def _open_place(place: Path, pattern: str | None) -> Dataset:
+    """Open an archive or a folder; without a pattern, the name of a sub-folder is the label of its clips."""
+    if is_archive(place):
+        return open_archive(place)
+    return _label_by_folder(open_folder(place)) if pattern is None else open_folder(place, pattern=pattern)
 
 
 def _label_by_folder(dataset: FileDataset) -> FileDataset:
@@ -206,7 +223,14 @@ def read_protocol(path: str | Path) -> FileProtocol:
         ),
         shot=config.shot,
         folder=folder,
+        pattern=_find_sheet(path, config.pattern),
     )
+
+
+def _find_sheet(path: Path, pattern: str | None) -> str | None:
+    """Return a pattern; the path of a sheet is relative to the TOML file."""
+    is_file = pattern is not None and (path.parent / pattern).is_file()
+    return str(path.parent / pattern) if is_file and pattern is not None else pattern
 
 
 def _make_class_rule(config: ProtocolConfig) -> tuple[ClassRule, int]:

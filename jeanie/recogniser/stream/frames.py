@@ -12,14 +12,18 @@ on the first line only.
 import json
 import statistics
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from jeanie.datasets import ReadOptions
+from jeanie.datasets.formats.units import metres_per_unit, rotate_to_y_up
+from jeanie.datasets.layout_files import Declaration, resolve_layout
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 
@@ -52,7 +56,7 @@ class _Frame:
     joints: Float[Tensor, "person joint 3"]
 
 
-def read_frames(lines: Iterable[str], rate: float | None = None) -> Iterator[ArrivedFrames]:
+def read_frames(lines: Iterable[str], rate: "float | ReadOptions | None" = None) -> Iterator[ArrivedFrames]:
     """Yield the frames of JSON lines at a constant rate.
 
     Gaps up to one second repeat the last frame; a longer gap starts a new stream. Frames that come too early are
@@ -60,24 +64,30 @@ def read_frames(lines: Iterable[str], rate: float | None = None) -> Iterator[Arr
 
     Args:
         lines: One JSON object per line; empty lines are ignored.
-        rate: Frames per second. By default the rate is estimated from the times of the first frames.
+        rate: Frames per second, by default estimated from the times of the first frames; or the options of the
+            command line, which may also declare layout, unit, up axis and handedness of the lines.
 
     Raises:
         DataError: If a line is not a valid frame.
     """
+    options = rate if isinstance(rate, ReadOptions) else ReadOptions(rate=rate)
+    declared, matrix = _declare(options)
+    rate = options.rate or declared.rate
     layout, slots, waiting, grid = None, 1, [], None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         values = _parse_line(line, number)
         if layout is None:
-            layout = _parse_layout(values, number)
+            layout = _parse_layout(values, number, declared.layout)
+            layout = layout if matrix is None else replace(layout, unit="m", up="y")
             slots = 2 if "persons" in values else 1
-        elif values.get("layout", layout.name) != layout.name:
+        elif declared.layout is None and values.get("layout", layout.name) != layout.name:
             raise DataError(
                 f"line {number}: a stream of {layout.name} has one layout, got {values['layout']!r}"
             )
         frame = _parse_frame(values, layout, slots, number)
+        frame = frame if matrix is None else _Frame(frame.time, frame.joints @ matrix)
         if rate is None and frame.time is None:
             raise DataError(
                 f"line {number}: needs the time 't' in seconds; or give the frames per second: --rate"
@@ -140,8 +150,22 @@ def _parse_line(line: str, number: int) -> dict[str, Any]:
     return values
 
 
-def _parse_layout(values: dict[str, Any], number: int) -> Layout:
+def _declare(options: ReadOptions) -> tuple[Declaration, Float[Tensor, "3 3"] | None]:
+    """Return what is declared about the lines, and the matrix that brings them to metres with y up."""
+    declared = resolve_layout(options.layout)
+    unit, up = options.unit or declared.unit, options.up or declared.up
+    mirror = options.mirror or declared.mirror
+    if unit is None and up is None and not mirror:
+        return declared, None
+    matrix = torch.from_numpy(rotate_to_y_up(np.eye(3), up or "y").astype(np.float32).copy())
+    matrix = matrix * (1.0 if unit is None else metres_per_unit(unit))
+    return declared, matrix * matrix.new_tensor([-1.0, 1.0, 1.0]) if mirror else matrix
+
+
+def _parse_layout(values: dict[str, Any], number: int, declared: Layout | None) -> Layout:
     name = values.get("layout")
+    if declared is not None:
+        return declared
     if not isinstance(name, str) or name not in LAYOUTS:
         raise DataError(f"line {number}: 'layout' is one of {', '.join(LAYOUTS)}, got {str(name)[:40]!r}")
     return LAYOUTS[name]

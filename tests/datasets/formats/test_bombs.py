@@ -12,7 +12,8 @@ NAMES = [
     "limit.npz", "zeros.npz", "hidden.npz", "lzma.npz", "members.npz", "compressed.mat", "variables.mat",
     "allowed.mat", "claimed.mat", "tokens.skeleton", "frames.skeleton", "lists.json", "deep.json", "digits.json",
     "wide.txt", "pairs.txt", "wide.csv", "columns.csv", "empty.trc", "rows.bvh", "braces.bvh", "memo.pkl",
-    "encodings.pkl", "array.pkl",
+    "encodings.pkl", "array.pkl", "claimed.npy", "zeros.npy", "elements.mvnx", "text.mvnx", "entity.mvnx",
+    "frames.mvnx", "claimed.glb", "base64.gltf", "long.csv", "lines.jsonl",
 ]  # fmt: skip
 
 

@@ -1,0 +1,207 @@
+"""The known file formats: how a file is recognised, and what reads it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jeanie.datasets.archive.reader import is_archive
+from jeanie.datasets.formats.azure_kinect import read_azure_kinect
+from jeanie.datasets.formats.bvh import read_bvh
+from jeanie.datasets.formats.c3d import read_c3d
+from jeanie.datasets.formats.coco import read_coco
+from jeanie.datasets.formats.csv_table import read_csv
+from jeanie.datasets.formats.fbx import read_fbx
+from jeanie.datasets.formats.gltf import read_gltf
+from jeanie.datasets.formats.hdf5 import HDF5_MAGIC, read_hdf5
+from jeanie.datasets.formats.kinect import (
+    read_action_pairs,
+    read_msr_screen,
+    read_msr_world,
+    read_nw_ucla,
+    read_sbu,
+)
+from jeanie.datasets.formats.kinetics import read_kinetics
+from jeanie.datasets.formats.mediapipe import read_mediapipe
+from jeanie.datasets.formats.mvnx import read_mvnx
+from jeanie.datasets.formats.ntu import read_ntu
+from jeanie.datasets.formats.openpose import read_openpose
+from jeanie.datasets.formats.pose_arrays import read_npy, read_npz_poses
+from jeanie.datasets.formats.pyskl import read_pyskl
+from jeanie.datasets.formats.trc import read_trc
+from jeanie.datasets.formats.uwa import read_uwa3d, read_uwa3d_multiview
+from jeanie.errors import DataError
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["FORMATS", "Format", "detect_format"]
+
+HEAD_BYTES = 2**16
+_VIEW = re.compile(r"_v\d")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    ``matches`` decides from the lower-case name and the first bytes of a file; ``read`` reads one motion.
+    """
+
+    description: str
+    matches: Callable[[str, bytes], bool]
+    read: Callable[..., Motion]
+
+
+def _match_ending(*endings: str) -> Callable[[str, bytes], bool]:
+    return lambda name, head: name.endswith(endings)
+
+
+def _match_start(mark: bytes) -> Callable[[str, bytes], bool]:
+    return lambda name, head: head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(mark)
+
+
+def _match_json(*keys: bytes) -> Callable[[str, bytes], bool]:
+    def matches(name: str, head: bytes) -> bool:
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and any(key in head for key in keys)
+
+    return matches
+
+
+def _parse_first_row(head: bytes) -> list[float]:
+    """Return the numbers of the first line that is not blank; an empty list if it is anything else."""
+    first = next((line for line in head.split(b"\n") if line.strip()), b"").strip().rstrip(b",")
+    try:
+        return [float(cell) for cell in (first.split(b",") if b"," in first else first.split())]
+    except ValueError:
+        return []
+
+
+def _match_row_width(*widths: int) -> Callable[[str, bytes], bool]:
+    return lambda name, head: name.endswith((".txt", ".csv")) and len(_parse_first_row(head)) in widths
+
+
+def _is_screen(name: str, head: bytes) -> bool:
+    row = _parse_first_row(head)
+    is_far = len(row) == 4 and max(row[:3]) > 50  # no world coordinate is 50 m away
+    return name.endswith(".txt") and len(row) == 4 and (is_far or name.endswith("_skeleton.txt"))
+
+
+def _is_uwa(name: str, head: bytes) -> bool:
+    return name.endswith(".mat") or _match_row_width(3, 45, 46, 60)(name, head)
+
+
+def _is_multiview(name: str, head: bytes) -> bool:
+    return bool(_VIEW.search(name)) and _is_uwa(name, head)
+
+
+def _is_mvnx(name: str, head: bytes) -> bool:
+    return b"<mvnx" in head[:4096] or name.endswith(".mvnx")
+
+
+def _is_gltf(name: str, head: bytes) -> bool:
+    return head[:4] == b"glTF" or name.endswith((".glb", ".gltf"))
+
+
+def _is_fbx(name: str, head: bytes) -> bool:
+    return head.startswith((b"Kaydara FBX", b"; FBX")) or name.endswith(".fbx")
+
+
+def _is_coco(name: str, head: bytes) -> bool:
+    has_points = _match_json(b'"keypoints"')(name, head)
+    named = (
+        b'"instances"',
+        b'"instance_info"',
+        b'"image_id"',
+        b'"category_id"',
+        b'"keypoint_scores"',
+        b'"skeleton"',
+    )
+    is_list = (
+        any(key in head for key in named) or re.search(rb'"keypoints"\s*:\s*\[\s*-?\d', head) is not None
+    )
+    return has_points and is_list and b"andmark" not in head
+
+
+# The first match wins: content before file names, specific formats before general ones.
+FORMATS: dict[str, Format] = {
+    "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
+    "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
+    "npz": Format("npz of a motion, or of one array of poses", _match_start(b"PK\x03\x04"), read_npz_poses),
+    "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),
+    "mvnx": Format("Xsens MVNX", _is_mvnx, read_mvnx),
+    "gltf": Format("glTF or GLB with a skeletal animation", _is_gltf, read_gltf),
+    "fbx": Format("FBX, which is not read", _is_fbx, read_fbx),
+    "c3d": Format("C3D markers (needs ezc3d)", _match_ending(".c3d"), read_c3d),
+    "ntu": Format("NTU RGB+D .skeleton", _match_ending(".skeleton"), read_ntu),
+    "uwa3d-multiview": Format(
+        "UWA3D Multiview Activity II text or .mat", _is_multiview, read_uwa3d_multiview
+    ),
+    "uwa3d": Format("UWA3D Activity text or .mat", _is_uwa, read_uwa3d),
+    "hdf5": Format("HDF5 of the JEANIE authors (needs h5py)", _match_start(HDF5_MAGIC), read_hdf5),
+    "pyskl": Format("pyskl or mmaction2 pickle", _match_ending(".pkl", ".pickle"), read_pyskl),
+    "nw-ucla": Format("Northwestern-UCLA JSON", _match_json(b'"skeletons"'), read_nw_ucla),
+    "azure-kinect": Format(
+        "Azure Kinect body tracking JSON",
+        _match_json(b'"joint_positions"', b'"bone_list"'),
+        read_azure_kinect,
+    ),
+    "openpose": Format("OpenPose JSON, one file or a folder", _match_json(b'"people"'), read_openpose),
+    "coco": Format("Key points as JSON: COCO, MMPose, AlphaPose, ViTPose", _is_coco, read_coco),
+    "kinetics": Format("Kinetics-skeleton JSON", _match_json(b'"frame_index"', b'"skeleton"'), read_kinetics),
+    "mediapipe": Format(
+        "MediaPipe Pose JSON or JSON lines",
+        _match_json(b"andmark", b'"frames"', b'"x"', b"[[[", b'"keypoints3D"', b'"nose"', b'"NOSE"', b"NOSE"),
+        read_mediapipe,
+    ),
+    "sbu": Format("SBU Kinect Interaction skeleton_pos.txt", _match_row_width(91), read_sbu),
+    "action-pairs": Format(
+        "3D Action Pairs or MSR Daily Activity text", _match_row_width(2), read_action_pairs
+    ),
+    "msr-screen": Format("MSRAction3D text, screen coordinates", _is_screen, read_msr_screen),
+    "msr-world": Format("MSRAction3D text, world coordinates", _match_row_width(4), read_msr_world),
+    "csv": Format("CSV with named columns", _match_ending(".csv", ".tsv"), read_csv),
+}
+
+
+def detect_format(path: str | Path) -> str:
+    """Detect the format of a file from its first bytes and its name.
+
+    Args:
+        path: The file, or a folder with one OpenPose file per frame.
+
+    Returns:
+        A key of ``FORMATS``.
+
+    Raises:
+        DataError: The format is unknown, or the file cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text("HIERARCHY")
+    ...     detect_format(file.name)
+    'bvh'
+    """
+    path = Path(path)
+    if path.is_dir():
+        if is_archive(path):
+            raise DataError(f"{path}: an archive of many motions; use open_dataset('archive', {str(path)!r})")
+        first = next((file for file in sorted(path.glob("*.json")) if file.is_file()), None)
+        if first is not None and FORMATS["openpose"].matches(first.name, _read_head(first)):
+            return "openpose"
+        raise DataError(
+            f"{path}: a folder without JSON files, one per frame; give the path of one recording, or open it as "
+            "a data set"
+        )
+    head = _read_head(path)
+    for name, form in FORMATS.items():
+        if form.matches(path.name.lower(), head):
+            return name
+    known = "; ".join(f"{name} ({form.description})" for name, form in FORMATS.items())
+    raise DataError(f"{path}: unknown format; give format=, one of: {known}")
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None

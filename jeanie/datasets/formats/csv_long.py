@@ -1,0 +1,139 @@
+"""CSV tables with one row per joint: ``frame, joint, x, y, z``."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jeanie.datasets.formats.files import check_size, is_small_file, point_limit
+from jeanie.datasets.joint_names import MAX_JOINTS
+from jeanie.errors import DataError
+
+__all__ = ["find_long_columns", "read_long_rows"]
+
+Floats = NDArray[np.float64]
+MAX_SMALL_FILE_ROWS = 2**20
+_FRAMES = ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame_no", "image_id")
+_JOINTS = (
+    "landmark", "landmark_name", "landmark_id", "landmark_index", "landmark_idx", "joint", "joint_name", "joint_id",
+    "keypoint", "keypoint_name", "keypoint_id", "marker", "bodypart", "body_part", "point", "name", "part", "id",
+    "index",
+)  # fmt: skip
+_PERSONS = ("person", "person_id", "body_id", "track_id", "pose_id")
+_CHUNK_ROWS = 2**14
+
+
+def find_long_columns(columns: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the columns of frame, joint, x, y and, where present, z, person and time; None for another table."""
+    found = {
+        "frame": next((columns[name] for name in _FRAMES if name in columns), None),
+        "joint": next((columns[name] for name in _JOINTS if name in columns), None),
+        "x": columns.get("x"),
+        "y": columns.get("y"),
+        "z": columns.get("z"),
+        "person": next((columns[name] for name in _PERSONS if name in columns), None),
+        "time": columns.get("time"),
+    }
+    present = {key: column for key, column in found.items() if column is not None}
+    return present if {"frame", "joint", "x", "y"} <= present.keys() else None
+
+
+def read_long_rows(
+    path: Path, lines: Iterator[str], columns: Mapping[str, int], width: int, delimiter: str
+) -> tuple[Floats, list[str], float | None]:
+    """Return points [frame, person, joint, 2 or 3], the names of the joints, and the frame rate if there is a time."""
+    numeric = [key for key in ("frame", "person", "time", "x", "y", "z") if key in columns]
+    joint_of: dict[str, int] = {}
+    parts = list(
+        _parse_rows(
+            path, lines, [columns[key] for key in numeric], columns["joint"], width, delimiter, joint_of
+        )
+    )
+    if not parts:
+        raise DataError(f"{path}: a header without rows")
+    table = np.concatenate(parts)
+    value = {key: table[:, 1 + index] for index, key in enumerate(numeric)}
+    for key in ("frame", "person"):
+        if key in value and not np.isfinite(value[key]).all():
+            raise DataError(f"{path}: row {int(np.argmin(np.isfinite(value[key]))) + 1} has no {key}")
+    frames = value["frame"] - value["frame"].min()
+    if (frames % 1 != 0).any() or frames.max() > 20 * len(table) + 10_000:
+        raise DataError(f"{path}: column frame must hold whole numbers without wide gaps")
+    person = (
+        np.unique(value["person"], return_inverse=True)[1] if "person" in value else np.zeros(len(table), int)
+    )
+    joint, frame = table[:, 0].astype(np.int64), frames.astype(np.int64)
+    names = sorted(joint_of, key=lambda name: (int(name), "") if _is_index(name) else (MAX_JOINTS, name))
+    if not all(map(_is_index, names)):
+        names = list(joint_of)
+    place = np.empty(len(names), np.int64)
+    place[[joint_of[name] for name in names]] = np.arange(len(names))
+    axes = [axis for axis in "xyz" if axis in value]
+    shape = (int(frame.max()) + 1, int(person.max()) + 1, len(names))
+    check_size(path, *shape)
+    keys = (frame * shape[1] + person) * shape[2] + place[joint]
+    if len(np.unique(keys)) != len(keys):
+        raise DataError(f"{path}: two rows for the same frame, person and joint")
+    points = np.full((*shape, len(axes)), np.nan)
+    points[frame, person, place[joint]] = np.stack([value[axis] for axis in axes], -1)
+    return points, names, _find_rate(value, frame)
+
+
+def _find_rate(value: Mapping[str, Floats], frame: NDArray[np.int64]) -> float | None:
+    if "time" not in value:
+        return None
+    seconds = np.unique(value["time"][np.isfinite(value["time"])])
+    span = float(seconds[-1] - seconds[0]) if len(seconds) > 1 else 0.0
+    return round(float(frame.max()) / span, 2) or None if span > 1e-6 else None
+
+
+def _is_index(name: str) -> bool:
+    return name.isdecimal() and len(name) < 5
+
+
+def _parse_rows(
+    path: Path,
+    lines: Iterator[str],
+    columns: list[int],
+    joint_column: int,
+    width: int,
+    delimiter: str,
+    joint_of: dict[str, int],
+) -> Iterator[Floats]:
+    """Yield parts [row, 1 + column]: the number of the joint, then the picked columns. An empty cell is NaN."""
+    reader = csv.reader(lines, delimiter=delimiter)
+    most = MAX_SMALL_FILE_ROWS if is_small_file(path) else point_limit(path)
+    rows: list[list[str | int]] = []
+    count = 0
+    try:
+        for row in reader:
+            if not any(map(str.strip, row)):
+                continue
+            if len(row) != width:
+                raise DataError(
+                    f"{path}, line {reader.line_num + 1}: {len(row)} cells, expected {width} as in the first line"
+                )
+            name = row[joint_column].strip()
+            number = joint_of.setdefault(name, len(joint_of))
+            count += 1
+            if len(joint_of) > MAX_JOINTS or count > most:
+                raise DataError(
+                    f"{path}: more than {MAX_JOINTS} joints or {most} rows; cut the recording into clips"
+                )
+            cells = [row[column].strip() or "nan" for column in columns]
+            rows.append(
+                [number, *(cell.replace(",", ".") for cell in cells)]
+                if delimiter == ";"
+                else [number, *cells]
+            )
+            if len(rows) == _CHUNK_ROWS:
+                yield np.array(rows, dtype=np.float64)
+                rows = []
+        if rows:
+            yield np.array(rows, dtype=np.float64)
+    except (csv.Error, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}, line {reader.line_num + 1} or just before: {str(error)[:120]}") from None

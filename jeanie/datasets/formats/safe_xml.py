@@ -1,0 +1,92 @@
+"""XML from strangers: no document types, so no entities, and limits on depth, elements and text."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+from xml.parsers import expat
+
+from jeanie.errors import DataError
+
+__all__ = ["parse_xml"]
+
+MAX_DEPTH = 64
+MAX_TEXT = 2**20  # characters of one element
+_CHUNK_BYTES = 2**16
+
+
+def parse_xml(
+    path: Path,
+    file: IO[bytes],
+    *,
+    on_start: Callable[[str, dict[str, str]], bool],
+    on_end: Callable[[str, str], None],
+    max_bytes: int,
+    max_elements: int,
+) -> None:
+    """Parse an XML file; names of elements come without their name space.
+
+    Args:
+        path: The file, for error messages.
+        file: Its content.
+        on_start: Called with name and attributes of every element; returns whether its text is wanted.
+        on_end: Called with name and text at the end of the elements whose text is wanted.
+        max_bytes: Largest size of the content.
+        max_elements: Largest number of elements.
+
+    Raises:
+        DataError: The file is not XML, declares a document type, or exceeds a limit.
+    """
+    open_elements: list[list[str] | None] = []
+    sizes: list[int] = []
+    count = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if count > max_elements or len(open_elements) >= MAX_DEPTH:
+            raise DataError(f"{path}: more than {max_elements} elements, or {MAX_DEPTH} within each other")
+        open_elements.append([] if on_start(name.rpartition(" ")[2], attributes) else None)
+        sizes.append(0)
+
+    def end(name: str) -> None:
+        text = open_elements.pop()
+        sizes.pop()
+        if text is not None:
+            on_end(name.rpartition(" ")[2], "".join(text))
+
+    def add_text(text: str) -> None:
+        parts = open_elements[-1] if open_elements else None
+        if parts is not None:
+            sizes[-1] += len(text)
+            if sizes[-1] > MAX_TEXT:
+                raise DataError(f"{path}: more than {MAX_TEXT} characters in one element")
+            parts.append(text)
+
+    def refuse(*_: object) -> None:
+        raise DataError(
+            f"{path}: declares a document type, which a recording does not need; remove <!DOCTYPE ...>"
+        )
+
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = add_text, refuse
+    try:
+        for chunk in _read_chunks(path, file, max_bytes):
+            parser.Parse(chunk, False)
+        parser.Parse(b"", True)
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}, line {parser.CurrentLineNumber}: not XML: {str(error)[:120]}") from None
+
+
+def _read_chunks(path: Path, file: IO[bytes], max_bytes: int) -> Iterator[bytes]:
+    size = 0
+    while chunk := file.read(_CHUNK_BYTES):
+        size += len(chunk)
+        if size > max_bytes:
+            raise DataError(
+                f"{path}: larger than {max_bytes} bytes, too much for one recording; cut it into clips"
+            )
+        yield chunk

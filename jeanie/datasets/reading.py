@@ -1,0 +1,146 @@
+"""Read one recording: ``read_motion``, with what the user declares about it, and a check that it is plausible."""
+
+import inspect
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jeanie.datasets.format_table import FORMATS, detect_format
+from jeanie.datasets.formats.units import check_up, metres_per_unit, rotate_to_y_up
+from jeanie.datasets.layout_files import Declaration, NameCollector, resolve_layout
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+from jeanie.skeleton.plausibility import list_warnings
+
+__all__ = ["ReadOptions", "collect_names", "declare", "read_motion"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The arguments of ``read_motion``, to read many recordings alike."""
+
+    format: str | None = None
+    layout: "Layout | Declaration | str | Path | None" = None
+    unit: str | float | None = None
+    up: str | None = None
+    rate: float | None = None
+    mirror: bool = False
+    strict: bool = False
+
+    def read(self, path: str | Path) -> Motion:
+        """Read one recording with these options."""
+        return read_motion(path, **{key: getattr(self, key) for key in self.__dataclass_fields__})
+
+
+def read_motion(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    layout: "Layout | Declaration | str | Path | None" = None,
+    unit: str | float | None = None,
+    up: str | None = None,
+    rate: float | None = None,
+    mirror: bool = False,
+    strict: bool = False,
+) -> Motion:
+    """Read one recording from a file, or from a folder with one OpenPose file per frame.
+
+    An implausible recording, such as a body of 170 m, gives a ``RecordingWarning`` that says what to declare.
+
+    Args:
+        path: The file or folder.
+        format: A key of ``FORMATS``. By default it is detected from the content and the name of the file.
+        layout: Layout of the joints, its name, or a layout file (.toml or .json), which may also declare unit, up axis
+            and rate. Needed if the format does not define one.
+        unit: Unit of the coordinates in the file: m, dm, cm, mm, in, ft, or its length in metres.
+        up: Axis that points up in the file: x, y, z, -x, -y or -z.
+        rate: Frames per second; overrides that of the file.
+        mirror: Whether the coordinates are left-handed, as in Unity: x is negated.
+        strict: Raise a DataError instead of a warning if the recording is implausible.
+
+    Returns:
+        The motion, in metres if the unit is known, +y up.
+
+    Raises:
+        DataError: The file cannot be read. The message names the file, the line of a text file, and the cause.
+        ConfigError: An argument is unknown, or an optional library is missing.
+
+    >>> import tempfile
+    >>> table = "head_x,head_y,head_z,left_hand_x,left_hand_y,left_hand_z\\n0,3,162,-30,3,90\\n"
+    >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # two joints are not a body
+    ...     _ = Path(folder, "a.csv").write_text(table)
+    ...     read_motion(f"{folder}/a.csv", unit="cm", up="z", rate=30).joints[0, 0, 0].tolist()
+    [0.0, 1.6200000047683716, -0.029999999329447746]
+    """
+    path = Path(path)
+    if format is not None and format not in FORMATS:
+        raise ConfigError(f"no format {format!r}; the known ones are {', '.join(FORMATS)}")
+    declared = resolve_layout(layout)
+    unit, up = declared.unit if unit is None else unit, declared.up if up is None else up
+    rate, mirror = declared.rate if rate is None else rate, mirror or declared.mirror
+    if unit is not None:
+        metres_per_unit(unit)
+    if up is not None:
+        check_up(up)
+    given = {"unit": unit, "up": up, "aliases": declared.aliases or None}
+    try:
+        read = FORMATS[format or detect_format(path)].read
+        accepted = inspect.signature(read).parameters
+        options = {key: value for key, value in given.items() if value is not None and key in accepted}
+        motion = read(path, layout=declared.layout, **options)
+    except JeanieError:
+        raise
+    except MemoryError:
+        raise DataError(f"{path}: too large for the memory of this machine; cut it into clips") from None
+    rest = {key: value for key, value in given.items() if key not in accepted}
+    motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
+    motion = _complete_layout(path, motion, declared)
+    for problem in list_warnings(motion):
+        if strict:
+            raise DataError(f"{path}: {problem}")
+        warnings.warn(f"implausible recording {path}: {problem}", RecordingWarning, stacklevel=2)
+    return motion
+
+
+def declare(
+    motion: Motion, *, unit: Any = None, up: Any = None, rate: float | None = None, mirror: bool = False
+) -> Motion:
+    """Return a motion whose coordinates have another unit, up axis, rate or handedness than it says."""
+    joints, layout, is_turned = motion.joints, motion.layout, False
+    if unit is not None:
+        joints = joints * metres_per_unit(unit)
+        layout = replace(layout, unit="m")
+    if up is not None:
+        layout, is_turned = replace(layout, up="y"), up != "y"
+    if is_turned:
+        joints = joints.new_tensor(rotate_to_y_up(joints.numpy().astype(np.float64), up))
+    if mirror:
+        joints = joints * joints.new_tensor([-1.0, 1.0, 1.0])
+    if joints is motion.joints and layout is motion.layout and rate is None:
+        return motion
+    return motion.replace(
+        joints=joints, valid=motion.valid, layout=layout, rate=motion.rate if rate is None else rate
+    )
+
+
+def _complete_layout(path: Path, motion: Motion, declared: Declaration) -> Motion:
+    try:
+        layout = declared.complete_layout(motion.layout)
+    except ConfigError as error:
+        raise DataError(f"{path}: {error}") from None
+    return motion if layout is motion.layout else motion.replace(layout=layout)
+
+
+def collect_names(path: str | Path, format: str | None = None) -> tuple[Motion, list[str]]:
+    """Read a recording; return it with the names of its joints as the file spells them, if it names them."""
+    path = Path(path)
+    read = FORMATS[format or detect_format(path)].read
+    if "aliases" not in inspect.signature(read).parameters:
+        return read(path), []
+    collector = NameCollector()
+    return read(path, aliases=collector), list(collector.names)

@@ -1,0 +1,285 @@
+"""Is a recording plausible? Size, posture, left and right, frozen and jumping frames of a body.
+
+The limits are wide: recordings of people, also noisy ones, pass. What does not pass was usually declared wrongly: the
+unit, the axis that points up, or the names of the joints.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from jeanie.skeleton.convert import map_joints
+from jeanie.skeleton.layout import LAYOUTS, Layout
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["BodyFacts", "list_warnings", "measure_body", "suggest_unit"]
+
+CORE = LAYOUTS["core15"]
+MIN_JOINTS = 10  # of the core joints
+MIN_HEIGHT, MAX_HEIGHT = 0.3, 3.0  # metres
+_UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0}
+_ADULT = (1.0, 2.3)  # metres; a unit is suggested if it gives such a height
+# mean bone lengths of core15 in the order of its bones, in parts of the standing height
+_PARTS = (0.075, 0.158, 0.118, 0.175, 0.163, 0.118, 0.175, 0.163, 0.163, 0.250, 0.280, 0.163, 0.250, 0.280)
+_PARENT, _CHILD = (list(side) for side in zip(*CORE.bones, strict=True))
+_AXES = ("x", "y", "z", "-x", "-y", "-z")
+_UPPER = [CORE.index(joint) for joint in ("head", "neck", "left_shoulder", "right_shoulder")]
+_LOWER = [CORE.index(f"{side}_{joint}") for joint in ("knee", "foot") for side in ("left", "right")]
+_HIPS = [CORE.index("left_hip"), CORE.index("right_hip")]
+_ALONG, _MEDIAN_ALONG = (
+    0.8,
+    0.95,
+)  # cosine between a body and the axis that it stands along: nearly always, median
+_MOST = 0.95  # share of the frames
+_UPRIGHT = 0.85  # cosine between a body and the up axis above which its front is horizontal
+_STRETCHED = (
+    -0.5
+)  # median cosine between the feet of a swimmer and the axis of the body; who stands has flat feet
+_FROZEN = 0.6  # share of frames that repeat the frame before
+_MIN_FROZEN = 15  # frames
+_JUMP, _MAX_JUMP = 0.8, 3.0  # heights per frame: what is a jump, and what no noise of a tracker explains
+_BACKWARDS = -0.6  # median cosine between the front of the body and its toes or face
+
+
+@dataclass(frozen=True)
+class BodyFacts:
+    """What a recording says about the body in it.
+
+    Attributes:
+        height: Standing height by the lengths of the bones, in the unit of the recording; None if unknown.
+        up: Axis along which the body stands in nearly all frames, such as "y" or "-z"; None if it does not.
+        upside_down: Share of the frames in which the feet are above the head.
+        matched, missing: Core joints that the layout has, directly or derived, and those that it lacks.
+        frozen: Number of frames that repeat the frame before.
+        jumps: Frames before which the whole body jumps, and how far, in the unit of the recording.
+        facing: Median cosine between the front by left and right and the direction of toes and face, while the body is
+            upright; None if unknown.
+        has_flat_feet: Whether the feet are at an angle to the axis ``up``, as of a person who stands along it.
+    """
+
+    height: float | None
+    up: str | None
+    upside_down: float
+    matched: int
+    missing: tuple[str, ...]
+    frozen: int
+    jumps: tuple[tuple[int, float], ...]
+    facing: float | None
+    has_flat_feet: bool
+
+
+def list_warnings(motion: Motion, *, is_stream: bool = False) -> tuple[str, ...]:
+    """Return what is implausible about a recording, each with what to declare; nothing for a plausible one.
+
+    ``is_stream`` allows frozen frames: a stream repeats a frame until the next one arrives.
+    """
+    facts = measure_body(motion)
+    return tuple(_describe_problems(motion, replace(facts, frozen=0) if is_stream else facts))
+
+
+def suggest_unit(height: float) -> str | None:
+    """Return the unit in which a height is that of a person, None if there is none.
+
+    >>> suggest_unit(172.0), suggest_unit(1.72), suggest_unit(9999.0)
+    ('cm', 'm', None)
+    """
+    return next((name for name, size in _UNITS.items() if _ADULT[0] <= height * size <= _ADULT[1]), None)
+
+
+def measure_body(motion: Motion) -> BodyFacts:
+    """Measure the body of the person who is seen most."""
+    person = int(motion.valid.sum(dim=(0, 2)).argmax()) if motion.persons > 1 else 0
+    joints, valid = motion.joints[:, person], motion.valid[:, person]
+    plan = map_joints(motion.layout, CORE)
+    core, known = plan.apply(joints, valid)
+    height = _measure_height(core, known)
+    line = _find_body_lines(core, known)
+    axis = _find_axis(line)
+    cosine = line[:, "xyz".index(motion.layout.up)]
+    upright = (cosine > _UPRIGHT)[:, None]
+    is_upright = motion.layout.dims == 3 and float(upright.to(core.dtype).mean()) > 0.5
+    return BodyFacts(
+        height=height,
+        up=axis,
+        upside_down=float((cosine < -0.5).to(core.dtype).mean()),
+        matched=len(CORE) - len(plan.missing),
+        missing=plan.missing,
+        frozen=_count_frozen(joints, valid),
+        jumps=_find_jumps(core, known, height),
+        facing=_measure_facing(joints, valid & upright, motion.layout) if is_upright else None,
+        has_flat_feet=axis is None or _has_flat_feet(joints, valid, motion.layout, axis),
+    )
+
+
+def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
+    if facts.matched < MIN_JOINTS:
+        yield (
+            f"only {facts.matched} of the {len(CORE)} core joints are known (missing: {', '.join(facts.missing)}); "
+            "write a layout file with: jeanie layout FILE, edit it and give it as layout (--layout)"
+        )
+    height, is_metric = facts.height, motion.layout.unit == "m" and motion.layout.dims == 3
+    if height is not None and is_metric and not MIN_HEIGHT <= height <= MAX_HEIGHT:
+        unit = suggest_unit(height)
+        advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
+        yield f"the body is {height:.3g} m tall; declare the unit of the file: {advice}"
+    declared = motion.layout.up
+    if facts.upside_down > 0.5:
+        guess = facts.up or f"-{declared}"
+        yield (
+            f"the feet are above the head in {100 * facts.upside_down:.0f} % of the frames; declare the axis that "
+            f"points up: up='{guess}' (--up {guess})"
+        )
+    elif facts.up is not None and facts.up != declared and facts.has_flat_feet:
+        yield (
+            f"the body lies along the axis {facts.up} in all frames; if it stands, declare the axis that points up: "
+            f"up='{facts.up}' (--up {facts.up})"
+        )
+    if facts.facing is not None and facts.facing < _BACKWARDS:
+        yield (
+            "left and right seem to be swapped: toes and face point backwards; for left-handed coordinates declare "
+            "mirror=True (--mirror), else exchange left and right in a layout file (--layout)"
+        )
+    if facts.frozen >= max(_MIN_FROZEN, _FROZEN * len(motion)):
+        yield (
+            f"{facts.frozen} of {len(motion)} frames repeat the frame before; cut the part without movement, or "
+            "export the recording at its own frame rate and declare it (--rate)"
+        )
+    jumps = [jump for jump in facts.jumps if height is not None and jump[1] > _MAX_JUMP * height]
+    if jumps:
+        frame, distance = jumps[0]
+        more = f" and {len(jumps) - 1} times more" if len(jumps) > 1 else ""
+        unit = {"m": " m", "px": " pixels"}.get(motion.layout.unit, "")
+        yield (
+            f"the body jumps by {distance:.3g}{unit} at frame {frame}{more}; cut the recording there, and check that "
+            "it follows one person"
+        )
+
+
+def _mean_of_valid(
+    core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], chosen: list[int]
+) -> tuple[Float[Tensor, "frame 3"], Bool[Tensor, " frame"]]:
+    weight = known[:, chosen].to(core.dtype)
+    count = weight.sum(1, keepdim=True)
+    return (core[:, chosen] * weight[..., None]).sum(1) / count.clamp_min(1), count[:, 0] > 0
+
+
+def _measure_height(core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]) -> float | None:
+    """Return the standing height by the median lengths of the known bones."""
+    both = known[:, _PARENT] & known[:, _CHILD]
+    lengths = (
+        torch.where(both, (core[:, _CHILD] - core[:, _PARENT]).norm(dim=-1), torch.nan).nanmedian(0).values
+    )
+    present = lengths.isfinite()
+    if int(present.sum()) < 3:
+        return None
+    parts = core.new_tensor(_PARTS)
+    height = float(lengths[present].sum() / parts[present].sum())
+    return height if height > 0 else None
+
+
+def _find_body_lines(
+    core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]
+) -> Float[Tensor, "frame 3"]:
+    """Return the unit vector from the legs (without them, the hips) to head and shoulders; 0 if unknown."""
+    upper, has_upper = _mean_of_valid(core, known, _UPPER)
+    lower, has_lower = _mean_of_valid(core, known, _LOWER)
+    hips, has_hips = _mean_of_valid(core, known, _HIPS)
+    line = upper - torch.where(has_lower[:, None], lower, hips)
+    seen = has_upper & (has_lower | has_hips)
+    return torch.where(seen[:, None], line / line.norm(dim=-1, keepdim=True).clamp_min(1e-9), 0.0)
+
+
+def _find_axis(line: Float[Tensor, "frame 3"]) -> str | None:
+    """Return the axis along which the body stands in nearly all frames."""
+    cosines = torch.cat([line, -line], 1)[line.norm(dim=-1) > 0.5]
+    if not len(cosines):
+        return None
+    best = int(cosines.median(0).values.argmax())
+    is_along = float((cosines[:, best] > _ALONG).to(line.dtype).mean()) >= _MOST
+    return _AXES[best] if is_along and float(cosines[:, best].median()) >= _MEDIAN_ALONG else None
+
+
+def _has_flat_feet(
+    joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"], layout: Layout, axis: str
+) -> bool:
+    """Return whether the feet are not stretched along the axis of the body; True if the layout has no toes."""
+    index = {joint: at for at, joint in enumerate(layout.joints)}
+    found = _subtract_pairs(joints, valid, index, [cue for cue in _list_cues(index) if cue[0] != "nose"])
+    if not found:
+        return True
+    foot = torch.cat(found)
+    sign = -1.0 if axis.startswith("-") else 1.0
+    cosine = sign * foot[:, "xyz".index(axis[-1])] / foot.norm(dim=-1).clamp_min(1e-9)
+    return not float(cosine.nanmedian()) < _STRETCHED
+
+
+def _count_frozen(joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"]) -> int:
+    """Return the number of frames that repeat the frame before exactly; frames without a body do not count."""
+    same = (joints[1:] == joints[:-1]).flatten(1).all(1) & (valid[1:] == valid[:-1]).all(1) & valid[1:].any(1)
+    return int(same.sum())
+
+
+def _find_jumps(
+    core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], height: float | None
+) -> tuple[tuple[int, float], ...]:
+    """Return (frame, distance) of jumps of the trunk between two frames that both show it."""
+    if height is None:
+        return ()
+    trunk, seen = _mean_of_valid(core, known, [*_UPPER[1:], *_HIPS])
+    full = known[:, [*_UPPER[2:], *_HIPS]].all(1) & seen
+    distance = (trunk[1:] - trunk[:-1]).norm(dim=-1)
+    at = ((distance > _JUMP * height) & full[1:] & full[:-1]).nonzero().flatten().tolist()
+    return tuple((frame + 1, float(distance[frame])) for frame in at)
+
+
+def _measure_facing(
+    joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"], layout: Layout
+) -> float | None:
+    """Return the median cosine between the front by left and right and the direction of toes and nose.
+
+    With y up, a person with the right side at +x looks along -z: the front is up x (right - left).
+    """
+    index = {joint: at for at, joint in enumerate(layout.joints)}
+    pairs = [("left_shoulder", "right_shoulder"), ("left_hip", "right_hip")]
+    lines = _subtract_pairs(joints, valid, index, [(right, left) for left, right in pairs])
+    cues = _subtract_pairs(joints, valid, index, _list_cues(index))
+    if not lines or not cues:
+        return None
+    up = joints.new_tensor([0.0, 1.0, 0.0] if layout.up == "y" else [0.0, 0.0, 1.0])
+    line = torch.stack(lines).nansum(0)
+    front = torch.linalg.cross(up.expand_as(line), line)
+    front = front / front.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    cue = torch.stack(cues)
+    cue = cue - (cue @ up)[..., None] * up
+    along = (cue * front).nansum((0, 2)) / cue.norm(dim=-1).nansum(0).clamp_min(1e-9)
+    seen = cue.isfinite().any(-1).any(0) & (front.norm(dim=-1) > 0.5)
+    return float(along[seen].median()) if bool(seen.any()) else None
+
+
+def _list_cues(index: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield (front joint, back joint): toes before ankles or heels, and the nose before the ears."""
+    for side in ("left", "right"):
+        toe = next((f"{side}_{part}" for part in ("big_toe", "foot") if f"{side}_{part}" in index), None)
+        back = next((f"{side}_{part}" for part in ("heel", "ankle") if f"{side}_{part}" in index), None)
+        if toe and back:
+            yield toe, back
+        if "nose" in index and f"{side}_ear" in index:
+            yield "nose", f"{side}_ear"
+
+
+def _subtract_pairs(
+    joints: Float[Tensor, "frame joint 3"],
+    valid: Bool[Tensor, "frame joint"],
+    index: dict[str, int],
+    pairs: Iterable[tuple[str, str]],
+) -> list[Float[Tensor, "frame 3"]]:
+    """Return joint a minus joint b for the pairs that the layout has, NaN where one of the two is missing."""
+    found = []
+    for a, b in pairs:
+        if a in index and b in index:
+            both = valid[:, index[a]] & valid[:, index[b]]
+            found.append(torch.where(both[:, None], joints[:, index[a]] - joints[:, index[b]], torch.nan))
+    return found

@@ -1,0 +1,189 @@
+"""Own recordings on the command line: declarations, layout files, folders, warnings, and the builder's tutorial."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus import OWN, z_up
+from typer.testing import CliRunner
+
+from jeanie.cli.app import app
+from jeanie.datasets.synthetic.dataset import open_synthetic
+from jeanie.skeleton import LAYOUTS
+from jeanie.skeleton.convert import convert
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "builder.md"
+
+
+def run(*arguments, text=None):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=text)
+
+
+def write_table(motion, path):
+    """A table with German names in centimetres, z up: a laboratory's export."""
+    core = convert(motion, LAYOUTS["core15"]).fill_gaps(60)
+    joints = [core.layout.index(joint) for joint in OWN.values()]
+    points = z_up(core.joints[:, 0, joints].double().numpy()) * 100
+    points[~core.valid[:, 0, joints].numpy()] = np.nan
+    titles = ["time", *(f"{name}_{axis}" for name in OWN for axis in "xyz")]
+    rows = [
+        [f"{frame / 30:.4f}", *("" if np.isnan(value) else f"{value:.2f}" for value in row.ravel())]
+        for frame, row in enumerate(points)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(",".join(row) for row in [titles, *rows]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """Recordings of two actions, and their layout file."""
+    root = tmp_path_factory.mktemp("lab")
+    clips = open_synthetic()
+    chosen = {
+        label: [at for at, tag in enumerate(clips.labels) if tag == label][:3] for label in ("wave", "clap")
+    }
+    for label, numbers in chosen.items():
+        for take, number in enumerate(numbers, 1):
+            write_table(clips[number], root / "clips" / label / f"p1_{take}.csv")
+    aliases = "".join(f'"{name}" = "{joint}"\n' for name, joint in OWN.items())
+    (root / "lab.toml").write_text(f'unit = "cm"\nup = "z"\n[aliases]\n{aliases}')
+    return root
+
+
+@pytest.fixture(scope="module")
+def library(lab):
+    """A library of the first two takes of each action, enrolled by one command."""
+    for label in ("wave", "clap"):
+        (lab / "examples" / label).mkdir(parents=True)
+        for take in (1, 2):
+            source = lab / "clips" / label / f"p1_{take}.csv"
+            (lab / "examples" / label / source.name).write_bytes(source.read_bytes())
+    done = run("enrol", lab / "examples", "--layout", lab / "lab.toml", "--library", lab / "lib.db", "--json")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["actions"]
+    assert [(row["label"], row["added"]) for row in rows] == [("clap", 2), ("wave", 2)]
+    return lab / "lib.db"
+
+
+def test_the_tutorial_of_the_builder_works_as_printed(lab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JEANIE_LIBRARY", str(tmp_path / "library.db"))
+    for name, source in (("wave-1", "wave/p1_1"), ("clap-1", "clap/p1_1"), ("new", "wave/p1_2")):
+        (tmp_path / f"{name}.csv").write_bytes((lab / "clips" / f"{source}.csv").read_bytes())
+    blocks = re.findall(r"```sh\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
+    commands = [shlex.split(line)[1:] for block in blocks for line in block.splitlines()]
+    assert [command[0] for command in commands] == ["info", "layout", "info", "enrol", "enrol", "recognise"]
+    outputs = []
+    for command in commands:
+        done = run(*command)
+        assert done.exit_code == 0, (command, done.output)
+        outputs.append(done)
+        if command[0] == "layout":  # the reader of the page fills in the joints
+            text = Path("lab.toml").read_text()
+            assert 'unit = "cm"' in text
+            assert 'up = "z"' in text
+            for name, joint in OWN.items():
+                text = text.replace(f'"{name}" = ""', f'"{name}" = "{joint}"')
+            Path("lab.toml").write_text(text)
+    assert "only 2 of the 15 core joints are known" in outputs[0].stderr
+    assert re.search(r"core_joints +15", outputs[2].stdout)
+    assert outputs[2].stderr == ""
+    assert re.search(r"new\.csv +wave", outputs[-1].stdout)
+
+
+def test_a_folder_is_recognised_as_it_is_read(lab, library):
+    options = ("--layout", lab / "lab.toml", "--library", library)
+    done = run("recognise", lab / "clips", *options)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7
+    assert [line.split()[1] for line in lines[1:]] == ["clap"] * 3 + ["wave"] * 3
+
+
+def test_an_implausible_recording_says_so_in_its_answer(lab, library):
+    aliases = lab / "names.toml"
+    aliases.write_text((lab / "lab.toml").read_text().replace('unit = "cm"\nup = "z"\n', ""))
+    path = lab / "clips" / "wave" / "p1_3.csv"
+    done = run("recognise", path, "--layout", aliases, "--library", library, "--json")
+    (result,) = json.loads(done.stdout)["results"]
+    assert any("--unit cm" in text for text in result["warnings"])
+    assert any("--up z" in text for text in result["warnings"])
+    declared = run(
+        "recognise", path, "--layout", aliases, "--unit", "cm", "--up", "z", "--library", library, "--json"
+    )
+    assert "warnings" not in json.loads(declared.stdout)["results"][0]
+    refused = run("recognise", path, "--layout", aliases, "--strict", "--library", library)
+    assert refused.exit_code == 2
+    assert "declare the unit" in refused.stderr
+
+
+def test_bad_files_can_be_skipped(lab, library, tmp_path):
+    options = ("--layout", lab / "lab.toml", "--library", library)
+    good = lab / "clips" / "wave" / "p1_3.csv"
+    bad = tmp_path / "bad.csv"
+    bad.write_text("Kopf_x,Kopf_y,Kopf_z\n1,2\n")
+    done = run("recognise", bad, good, "--skip-bad", *options, "--json")
+    assert done.exit_code == 0
+    facts = json.loads(done.stdout)
+    assert [row["label"] for row in facts["results"]] == ["wave"]
+    assert [Path(one["file"]).name for one in facts["skipped"]] == ["bad.csv"]
+    enrolled = run("enrol", "wave", bad, good, "--skip-bad", "--layout", lab / "lab.toml", "--library",
+                   tmp_path / "a.db",
+                   "--json")  # fmt: skip
+    assert json.loads(enrolled.stdout)["added"] == 1
+    assert len(json.loads(enrolled.stdout)["skipped"]) == 1
+
+
+def test_a_stream_is_read_as_declared(library):
+    clip = convert(open_synthetic()[1], LAYOUTS["core15"]).fill_gaps(60)
+    points = z_up(clip.joints[:, 0].double().numpy()) * 100
+    valid = clip.valid[:, 0].numpy()
+    still = [(points[0], valid[0])] * 30
+    frames = [*still, *zip(points, valid, strict=True), *still]
+    text = "".join(
+        json.dumps(
+            {
+                "t": number / 30,
+                "joints": [row.tolist() if seen else None for row, seen in zip(joints, mask, strict=True)],
+            }
+        )
+        + "\n"
+        for number, (joints, mask) in enumerate(frames)
+    )
+    declared = ("--layout", "core15", "--unit", "cm", "--up", "z")
+    done = run("watch", "-", "--library", library, "--unknown", "--json", *declared, text=text)
+    assert done.exit_code == 0, done.output
+    assert "warning" not in done.stderr
+    plain = run("watch", "-", "--library", library, "--layout", "core15", "--strict", text=text)
+    assert plain.exit_code == 2
+    assert "standard input: the body is" in plain.stderr
+
+
+def test_other_batch_commands_take_a_pattern(lab, tmp_path):
+    options = ("--layout", lab / "lab.toml", "--pattern", "{label}/{subject}_{take}")
+    done = run("prepare", "mine", lab / "clips", tmp_path / "archive", *options, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["kept"] == 6
+    shown = run("info", tmp_path / "archive", "--json")
+    assert json.loads(shown.stdout)["clip"]["label"] == "clap"
+    found = run("find", lab / "clips" / "wave" / "p1_1.csv", lab / "clips", *options, "--k", "2", "--cache",
+                tmp_path / "cache", "--json")  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["matches"][0]["name"].startswith("wave/")
+
+
+@pytest.mark.errors
+def test_a_folder_without_labels_says_what_to_do(lab, tmp_path):
+    done = run("enrol", tmp_path / "absent", "--library", tmp_path / "a.db")
+    assert done.exit_code == 2
+    assert "give LABEL FILE..., or a folder of recordings" in done.stderr
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    (flat / "a.csv").write_bytes((lab / "clips" / "wave" / "p1_1.csv").read_bytes())
+    assert "does not match {label}/{}" in run("enrol", flat, "--library", tmp_path / "a.db").stderr
+    existing = run("layout", flat / "a.csv", "--out", lab / "lab.toml")
+    assert existing.exit_code == 2
+    assert "exists; give another name" in existing.stderr
