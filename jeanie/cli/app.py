@@ -8,6 +8,7 @@ import typer
 
 from jeanie.cli.actions import actions, forget, rename
 from jeanie.cli.cache import cache
+from jeanie.cli.calibrate import calibrate
 from jeanie.cli.compare import align
 from jeanie.cli.enrol import enrol
 from jeanie.cli.evaluate import evaluate
@@ -34,7 +35,7 @@ __all__ = ["COMMANDS", "app", "command_name", "main"]
 
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Recognise": (enrol, recognise, watch, align, actions, rename, forget),
+    "Recognise": (enrol, recognise, watch, calibrate, align, actions, rename, forget),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
     "Data": (info, layout, prepare, setups),

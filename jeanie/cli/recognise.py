@@ -47,6 +47,14 @@ def recognise(
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
     ] = 0.5,
+    false_alarms: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Largest share of other movements that may get a label, such as 0.05; replaces --threshold.",
+        ),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option("--explain", help="Write an HTML page that explains the answer (one file only)."),
@@ -76,6 +84,7 @@ def recognise(
             find_library(library),
             model=load_model(model, encoders, metrics),
             threshold=threshold,
+            false_alarms=false_alarms,
             migrate=migrate,
         ) as recogniser:
             if not recogniser.actions:

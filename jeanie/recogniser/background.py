@@ -1,8 +1,9 @@
 """The background set: motions that are never enrolled, to judge whether a distance is small or large."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from jeanie.skeleton.canonical_body import sample_core_joints
 __all__ = [
     "BACKGROUND_FILE",
     "BackgroundSet",
+    "CohortStatistics",
     "compute_log_statistics",
     "log_distance",
     "read_motions",
@@ -30,6 +32,7 @@ __all__ = [
 
 BACKGROUND_FILE = SHIPPED / "background.safetensors"
 GENERATED_MOTIONS = 75  # size of the background set if the shipped one does not fit the model
+COHORT_SHARE = 1 / 32  # nearest motions of a cohort that count, per motion of the background set
 _MAX_BYTES = 2**25
 _MIN_DISTANCE = 1e-9  # smaller distances have the logarithm of this one
 _MOMENTS = 64  # stored moments per motion: twice as many as a model reads
@@ -46,6 +49,39 @@ def compute_log_statistics(
     """Return mean and standard deviation of the log distances in each row."""
     logs = log_distance(distances)
     return logs.mean(1), logs.std(1, correction=0).clamp_min(1e-3)
+
+
+@dataclass(frozen=True)
+class CohortStatistics:
+    """Log distances between motions and their cohort: the background set, and own motions of other actions.
+
+    ``mean`` and ``std`` are those of the background set. ``nearest`` are the smallest of all, in increasing order.
+    """
+
+    mean: Float[Tensor, "*any"]
+    std: Float[Tensor, "*any"]
+    nearest: Float[Tensor, "*any member"]
+
+    @classmethod
+    def from_distances(cls, distances: Float[Tensor, "row motion"]) -> "CohortStatistics":
+        """Return the statistics of the distances between each row and the background set."""
+        count = max(1, round(COHORT_SHARE * distances.shape[1]))
+        nearest = log_distance(distances).topk(count, 1, largest=False).values
+        return cls(*compute_log_statistics(distances), nearest)
+
+    def __getitem__(self, index: Any) -> "CohortStatistics":
+        return CohortStatistics(self.mean[index], self.std[index], self.nearest[index])
+
+    @classmethod
+    def cat(cls, parts: "Sequence[CohortStatistics]") -> "CohortStatistics":
+        """Return the rows of several."""
+        return cls(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def with_members(self, logs: Float[Tensor, "*any own"]) -> "CohortStatistics":
+        """Return the statistics with own motions in the cohort; ``logs`` are their log distances, inf for none."""
+        count = self.nearest.shape[-1]
+        nearest = torch.cat([self.nearest, logs.to(self.nearest)], -1).topk(count, -1, largest=False).values
+        return replace(self, nearest=nearest)
 
 
 @dataclass(frozen=True)
@@ -79,11 +115,9 @@ class BackgroundSet:
         rows = np.linspace(0, len(clips) - 1, GENERATED_MOTIONS)  # covers all actions, subjects and cameras
         return cls.from_motions(model, [clips[int(row)] for row in rows])
 
-    def measure_supports(
-        self, model: FewShotModel, supports: Features
-    ) -> tuple[Float[Tensor, " support"], Float[Tensor, " support"]]:
-        """Return mean and standard deviation of the log distances from the background set to each support."""
-        return compute_log_statistics(model.compare(self.query, supports).T)
+    def measure_supports(self, model: FewShotModel, supports: Features) -> CohortStatistics:
+        """Return the statistics of the log distances from the background set to each support."""
+        return CohortStatistics.from_distances(model.compare(self.query, supports).T)
 
 
 def write_motions(path: Path, motions: Sequence[Motion]) -> None:

@@ -1,10 +1,13 @@
 """Open-set confidence: the probability that the nearest action is right.
 
-A distance alone does not say whether a movement is known. It is compared with the distances from the background set to
-the example and to the query, with the second-best action, and with the distances between the examples of the action.
-A logistic regression, fitted on other actions, turns this evidence into a probability.
+A distance alone does not say whether a movement is known. It is compared with the distances of the example and of the
+query to a cohort: the background set, the examples of other actions and the calibration recordings. As in speaker
+verification, the nearest of them count most (adaptive score normalisation). It is also compared with the second-best
+action and with the distances between the examples of the action. A logistic regression, fitted on other sensors and
+other actions, turns this evidence into a probability.
 """
 
+from bisect import bisect_left
 from math import log
 
 import torch
@@ -13,14 +16,24 @@ from pydantic import Field
 from torch import Tensor
 
 from jeanie.config import Config
-from jeanie.errors import ShapeError
+from jeanie.errors import ConfigError, ShapeError
 from jeanie.fewshot.model import SHIPPED
+from jeanie.recogniser.background import CohortStatistics
 
-__all__ = ["CALIBRATION_FILE", "Calibration", "compute_auroc", "compute_evidence", "compute_reliability"]
+__all__ = [
+    "CALIBRATION_FILE",
+    "EVIDENCE",
+    "Calibration",
+    "compute_auroc",
+    "compute_evidence",
+    "compute_reliability",
+]
 
 CALIBRATION_FILE = SHIPPED / "openset.json"
 _MAX_DEVIATIONS, _MIN_DEVIATIONS = 2.0, -8.0  # limits of evidence in standard deviations
 _MAX_LOG_RATIO = 1.5  # limit of differences of log distances
+_MAX_COHORT_RATIO = 3.0  # the same for the nearest of the cohort
+_FOREIGN = 10.0  # number of own motions that count as much as the background set
 
 
 class Calibration(Config):
@@ -29,6 +42,13 @@ class Calibration(Config):
     bias: float
     support: float = Field(description="standard deviations from the example's background")
     query: float = Field(description="standard deviations from the query's background")
+    support_nearest: float = Field(
+        description="log ratio of the distance and those of the example's nearest cohort"
+    )
+    query_nearest: float = Field(
+        description="log ratio of the distance and those of the query's nearest cohort"
+    )
+    foreign: float = Field(description="share of the background set, of other sensors, in the cohort")
     margin: float = Field(description="log ratio of the distances of the second-best and the best action")
     alone: float = Field(description="1 if no second action is enrolled")
     actions: float = Field(description="log of the number of actions")
@@ -37,50 +57,81 @@ class Calibration(Config):
     )
     several: float = Field(description="1 if the action has two or more examples")
     fitted_on: str = Field(default="", description="data that the coefficients were fitted on")
+    thresholds: tuple[tuple[float, float], ...] = Field(
+        default=(), description="(share of false alarms, threshold) on left-out data, by decreasing share"
+    )
 
-    def compute_confidence(self, evidence: Float[Tensor, "*any 7"]) -> Float[Tensor, "*any"]:
+    def compute_confidence(self, evidence: Float[Tensor, "*any 10"]) -> Float[Tensor, "*any"]:
         """Return the probability that the nearest action is right."""
-        weights = [self.support, self.query, self.margin, self.alone, self.actions, self.own, self.several]
+        weights = [getattr(self, name) for name in EVIDENCE]
         return torch.sigmoid(
             evidence.double() @ evidence.new_tensor(weights, dtype=torch.float64) + self.bias
         )
+
+    def find_threshold(self, false_alarms: float) -> float:
+        """Return the confidence that at most a share of movements of other actions reached on left-out data.
+
+        Between measured shares it is interpolated; below the smallest one it approaches 1.
+        """
+        if not self.thresholds:
+            raise ConfigError("this calibration has no table of false alarms; give a threshold instead")
+        if not 0 <= false_alarms <= 1:
+            raise ConfigError(f"false_alarms is a share from 0 to 1, got {false_alarms!r}")
+        table = sorted([(0.0, 1.0), *self.thresholds, (1.0, 0.0)])
+        right = max(1, bisect_left(table, (false_alarms, -1.0)))
+        (low, high_threshold), (high, low_threshold) = table[right - 1], table[right]
+        share = (false_alarms - low) / (high - low)
+        return high_threshold + share * (low_threshold - high_threshold)
+
+
+EVIDENCE = tuple(name for name in Calibration.model_fields if name not in ("bias", "fitted_on", "thresholds"))
+"""Names of the kinds of evidence, in the order of ``compute_evidence``."""
 
 
 def compute_evidence(
     nearest: Float[Tensor, "*any"],
     second: Float[Tensor, "*any"],
-    support_background: tuple[Float[Tensor, "*any"], Float[Tensor, "*any"]],
-    query_background: tuple[Float[Tensor, "*any"], Float[Tensor, "*any"]],
+    support: CohortStatistics,
+    query: CohortStatistics,
     own: Float[Tensor, "*any"],
     actions: int,
-) -> Float[Tensor, "*any 7"]:
-    """Return the evidence for the nearest action, in the order of the coefficients of ``Calibration``.
+    own_motions: int = 0,
+) -> Float[Tensor, "*any 10"]:
+    """Return the evidence for the nearest action, in the order of ``EVIDENCE``.
 
     Args:
         nearest: Log distance to the nearest example.
         second: Log distance to the nearest example of any other action; ignored if ``actions`` is 1.
-        support_background: Mean and standard deviation of the log distances from the background set to the example.
-        query_background: The same for the query.
+        support: Log distances from the cohort to the example.
+        query: Log distances from the query to the cohort.
         own: Mean log distance of the action's examples to their nearest neighbour in the action; NaN for one example.
         actions: Number of actions.
+        own_motions: Number of motions of the user's own sensor in the cohort of the query.
     """
     from_support, from_query = (
-        ((nearest - mean) / deviation).clamp(_MIN_DEVIATIONS, _MAX_DEVIATIONS)
-        for mean, deviation in (support_background, query_background)
+        ((nearest - cohort.mean) / cohort.std).clamp(_MIN_DEVIATIONS, _MAX_DEVIATIONS)
+        for cohort in (support, query)
     )
-    ones = torch.ones_like(nearest)
-    margin = 0 * ones if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    near_support, near_query = (
+        (nearest - cohort.nearest.mean(-1)).clamp(-_MAX_COHORT_RATIO, _MAX_COHORT_RATIO)
+        for cohort in (support, query)
+    )
+    one = torch.ones_like(nearest)
+    margin = 0 * one if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     several = own.isfinite()
     farther = torch.where(several, nearest - own, 0.0).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     return torch.stack(
         [
             from_support,
             from_query,
+            near_support,
+            near_query,
+            one * (_FOREIGN / (_FOREIGN + own_motions)),
             margin,
-            ones * (actions < 2),
-            ones * log(actions),
+            one * (actions < 2),
+            one * log(actions),
             farther,
-            several.to(ones),
+            several.to(one),
         ],
         -1,
     )

@@ -14,31 +14,36 @@ from torch import Tensor
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import Side
-from jeanie.recogniser.background import BackgroundSet, compute_log_statistics, log_distance
+from jeanie.recogniser.background import BackgroundSet, CohortStatistics, log_distance
+from jeanie.recogniser.distance_table import DistanceTable
+from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.recogniser.library.library import Example, Library
 from jeanie.recogniser.search.windows import coarse_basis, project_features
 from jeanie.skeleton import Motion
 
-__all__ = ["Gallery", "GallerySnapshot", "NearestExamples", "encode_motions"]
+__all__ = ["Gallery", "GallerySnapshot", "NearestExamples", "encode_motions", "find_middle"]
 
 MIN_FRAMES, MIN_JOINTS = 2, 5
 PRUNING_SIZE = 512  # number of examples from which pruning by lower bounds is faster
 _ROUNDING = 1e-4  # relative rounding error of a lower bound
 _BATCH = 32  # motions per call of the encoder
 _MAX_COMPARED = 32  # newest examples of an action that are compared with each other
+_TIE = 1e-4  # relative difference of sums of distances that does not count
+_MAX_MEMBERS = 64  # actions with an example in the cohort of the other examples
 
 
 @dataclass(frozen=True)
 class NearestExamples:
     """The nearest example of each action: its distance to a query, and its row in the snapshot.
 
-    ``background`` holds mean and standard deviation of the log distances from the query to the background set;
-    ``compared`` counts the examples that were aligned.
+    ``background`` describes the distances to the background set, ``calibration`` holds the log distances to the
+    calibration recordings; ``compared`` counts the examples that were aligned.
     """
 
     distances: Float[Tensor, " action"]
     rows: Int[Tensor, " action"]
-    background: tuple[Float[Tensor, ""], Float[Tensor, ""]]
+    background: CohortStatistics
+    calibration: Float[Tensor, " recording"]
     compared: int
 
 
@@ -46,11 +51,12 @@ class NearestExamples:
 class GallerySnapshot:
     """The encoded examples at one revision of the library.
 
-    ``ids`` and ``action`` (an index into ``actions``) have one entry per example, as have ``background_mean`` and
-    ``background_std``: statistics of the log distances from the background set to the example. ``targets`` are the
-    features of the background set followed by those of the examples, ``coarse`` the projected features of the
-    examples. ``within_action`` is the mean log distance of the examples of an action to their nearest neighbour in
-    the action, NaN for a single example.
+    ``ids`` and ``action`` (an index into ``actions``) have one entry per example, as has ``background``: the log
+    distances from the background set to the example. ``members`` are the log distances from the calibration
+    recordings and from one example of each other action to the example, inf for the example's own action.
+    ``targets`` are the features of the background set, of the ``recordings`` for calibration, and of the examples;
+    ``coarse`` are the projected features of the examples. ``within_action`` is the mean log distance of the examples of
+    an action to their nearest neighbour in the action, NaN for a single example.
     """
 
     revision: int
@@ -59,9 +65,10 @@ class GallerySnapshot:
     action: Int[Tensor, " example"]
     targets: Features
     coarse: Features | None
-    background_mean: Float[Tensor, " example"]
-    background_std: Float[Tensor, " example"]
+    background: CohortStatistics
+    members: Float[Tensor, "example member"]
     within_action: Float[Tensor, " action"]
+    recordings: int
 
     @property
     def features(self) -> Features:
@@ -74,8 +81,14 @@ class _Rows(NamedTuple):
 
     ids: tuple[int, ...]
     features: Features
-    background_mean: Tensor
-    background_std: Tensor
+    background: CohortStatistics
+
+
+class _Group(NamedTuple):
+    """The examples of one action compared with each other: their distance, and the example in the middle."""
+
+    within: Tensor
+    middle: int
 
 
 class Gallery:
@@ -91,7 +104,9 @@ class Gallery:
         self._lock = threading.Lock()
         self._snapshot: GallerySnapshot | None = None
         self._basis: Tensor | None = None
-        self._within_action: dict[tuple[int, ...], Tensor] = {}
+        self._groups: dict[tuple[int, ...], _Group] = {}
+        self._calibration: tuple[tuple[int, ...], BackgroundSet | None] = ((), None)
+        self._recording_table, self._example_table = DistanceTable(), DistanceTable()
 
     @cached_property
     def background_set(self) -> BackgroundSet:
@@ -114,27 +129,28 @@ class Gallery:
         never farther apart than the features themselves, so the same holds for every alignment. An example whose
         bound exceeds the distance of another example of its action cannot be the nearest.
         """
-        count = len(self.background_set)
+        count = len(snapshot.targets) - len(snapshot.ids)
         if snapshot.coarse is None or self._basis is None:
             rows = torch.arange(len(snapshot.ids), device=snapshot.action.device)
             distances = self.model.compare(query, snapshot.targets)[0]
-            background, distances = distances[:count], distances[count:]
+            others, distances = distances[:count], distances[count:]
         else:
             bound = self.model.compare(project_features(query, self._basis), snapshot.coarse)[0]
             bound = bound * (1 - _ROUNDING) - 1e-7
             _, rows = _find_minima(bound, snapshot.action, len(snapshot.actions))
             first = torch.cat([torch.arange(count, device=rows.device), count + rows])
             distances = self.model.compare(query, snapshot.targets[first])[0]
-            background, distances = distances[:count], distances[count:]
+            others, distances = distances[:count], distances[count:]
             is_candidate = bound <= distances[snapshot.action]
             is_candidate[rows] = False
-            others = is_candidate.nonzero()[:, 0]
-            if len(others):
-                more = self.model.compare(query, snapshot.targets[count + others])[0]
-                distances, rows = torch.cat([distances, more]), torch.cat([rows, others])
+            candidates = is_candidate.nonzero()[:, 0]
+            if len(candidates):
+                more = self.model.compare(query, snapshot.targets[count + candidates])[0]
+                distances, rows = torch.cat([distances, more]), torch.cat([rows, candidates])
         nearest, best = _find_minima(distances, snapshot.action[rows], len(snapshot.actions))
-        mean, deviation = compute_log_statistics(background[None])
-        return NearestExamples(nearest, rows[best], (mean[0], deviation[0]), len(rows))
+        background, recordings = others.split([count - snapshot.recordings, snapshot.recordings])
+        statistics = CohortStatistics.from_distances(background[None])[0]
+        return NearestExamples(nearest, rows[best], statistics, log_distance(recordings), len(rows))
 
     @torch.no_grad()
     def _refresh(self, revision: int, old: GallerySnapshot | None) -> GallerySnapshot | None:
@@ -147,26 +163,78 @@ class Gallery:
         if old is not None and kept:
             rows = torch.tensor(kept, device=old.action.device)
             ids = tuple(old.ids[row] for row in kept)
-            parts.insert(
-                0, _Rows(ids, old.features[rows], old.background_mean[rows], old.background_std[rows])
-            )
+            parts.insert(0, _Rows(ids, old.features[rows], old.background[rows]))
         if not parts:
             return None
         ids = tuple(example for part in parts for example in part.ids)
-        targets = Features.cat([self.background_set.support, *(part.features for part in parts)])
-        mean, deviation = (torch.cat(side) for side in zip(*(part[2:] for part in parts), strict=True))
+        features = Features.cat([part.features for part in parts])
+        background = CohortStatistics.cat([part.background for part in parts])
         actions = tuple(sorted({index[example] for example in ids}))
         number = {label: action for action, label in enumerate(actions)}
-        action = torch.tensor([number[index[example]] for example in ids], device=mean.device)
-        features = targets[len(self.background_set) :]
+        action = torch.tensor([number[index[example]] for example in ids], device=background.mean.device)
         coarse = None
         if len(ids) >= PRUNING_SIZE:
             self._basis = coarse_basis(self.model) if self._basis is None else self._basis
             coarse = None if self._basis is None else project_features(features, self._basis)
-        within_action = self._measure_within_actions(ids, features, action, len(actions))
+        groups = self._compare_within_actions(ids, features, action, actions)
+        within_action = background.mean.new_full((len(actions),), torch.nan)
+        for group_number, group in groups.items():
+            within_action[group_number] = group.within
+        calibration = self._encode_calibration()
+        recordings = [] if calibration is None else [calibration.support]
+        targets = Features.cat([self.background_set.support, *recordings, features])
         return GallerySnapshot(
-            revision, actions, ids, action, targets, coarse, mean, deviation, within_action
+            revision,
+            actions,
+            ids,
+            action,
+            targets,
+            coarse,
+            background,
+            self._measure_members(ids, features, action, actions, groups),
+            within_action,
+            0 if calibration is None else len(calibration),
         )
+
+    def _encode_calibration(self) -> BackgroundSet | None:
+        """Return the encoded calibration recordings; they are encoded only when they have changed."""
+        ids = self.library.calibration_ids()
+        if ids != self._calibration[0]:
+            motions = self.library.calibration()
+            self._calibration = ids, BackgroundSet.from_motions(self.model, motions) if motions else None
+        return self._calibration[1]
+
+    def _measure_members(
+        self,
+        ids: tuple[int, ...],
+        features: Features,
+        action: Tensor,
+        actions: Sequence[str],
+        groups: dict[int, _Group],
+    ) -> Float[Tensor, "example member"]:
+        """Return the log distances from the calibration recordings and one example of each action to all examples.
+
+        A model with simulated views would have to encode the examples again as queries; it uses the recordings only.
+        """
+        parts = []
+        recordings, calibration = self._calibration
+        if calibration is not None:
+            table = self._recording_table.update(self.model, recordings, calibration.query, ids, features)
+            parts.append(table)
+        if self.model.views is None:
+            numbers = [at for at, label in enumerate(actions) if not label.startswith(NEGATIVE_PREFIX)]
+            wanted = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
+            is_own = action == wanted[:, None]
+            rows = [own.nonzero()[-_MAX_COMPARED:, 0].tolist() for own in is_own]
+            chosen = [
+                own[groups[number].middle if number in groups else 0]
+                for number, own in zip(wanted.tolist(), rows, strict=True)
+            ]
+            keys = tuple(ids[row] for row in chosen)
+            members = features[torch.tensor(chosen, device=action.device)]
+            table = self._example_table.update(self.model, keys, members, ids, features)
+            parts.append(table.masked_fill(is_own, torch.inf))
+        return torch.cat(parts).T if parts else features.values.new_zeros(len(features), 0)
 
     def _encode(self, examples: Iterable[Example]) -> Iterator[_Rows]:
         """Encode examples as supports, one batch at a time."""
@@ -178,7 +246,7 @@ class Gallery:
                 self._raise_for_bad_example(batch)
                 raise
             statistics = self.background_set.measure_supports(self.model, features)
-            yield _Rows(tuple(example.id for example in batch), features, *statistics)
+            yield _Rows(tuple(example.id for example in batch), features, statistics)
 
     def _raise_for_bad_example(self, batch: Iterable[Example]) -> None:
         """Raise DataError with the id of the first example that cannot be encoded."""
@@ -190,26 +258,26 @@ class Gallery:
                     f"{self.library.place}: example {example.id} of {example.label!r}: {error}; forget it"
                 ) from None
 
-    def _measure_within_actions(
-        self, ids: tuple[int, ...], features: Features, action: Tensor, actions: int
-    ) -> Tensor:
-        """Return the mean log distance of the newest examples of each action to their nearest neighbour.
+    def _compare_within_actions(
+        self, ids: tuple[int, ...], features: Features, action: Tensor, actions: Sequence[str]
+    ) -> dict[int, _Group]:
+        """Compare the newest examples of each action that has several; groups without a new example are kept.
 
-        A model with simulated views would have to encode the examples again as queries; it returns NaN.
+        A model with simulated views would have to encode the examples again as queries; it has no groups.
         """
-        distances = features.values.new_full((actions,), torch.nan)
+        groups: dict[int, _Group] = {}
         if self.model.views is not None:
-            return distances
-        cache: dict[tuple[int, ...], Tensor] = {}
-        for number in range(actions):
+            return groups
+        cache: dict[tuple[int, ...], _Group] = {}
+        for number, label in enumerate(actions):
             rows = (action == number).nonzero()[-_MAX_COMPARED:, 0]
-            if len(rows) > 1:
+            if len(rows) > 1 and not label.startswith(NEGATIVE_PREFIX):
                 members = tuple(ids[row] for row in rows.tolist())
-                if members not in self._within_action:
-                    self._within_action[members] = _within_action_distance(self.model, features[rows])
-                cache[members] = distances[number] = self._within_action[members]
-        self._within_action = cache
-        return distances
+                if members not in self._groups:
+                    self._groups[members] = _compare_group(self.model, features[rows])
+                cache[members] = groups[number] = self._groups[members]
+        self._groups = cache
+        return groups
 
 
 @torch.no_grad()
@@ -242,9 +310,18 @@ def encode_motions(model: FewShotModel, motions: Sequence[Motion], side: Side) -
     return features
 
 
-def _within_action_distance(model: FewShotModel, examples: Features) -> Tensor:
-    distances = model.compare(examples, examples).fill_diagonal_(torch.inf)
-    return log_distance(distances.amin(1)).mean()
+def _compare_group(model: FewShotModel, examples: Features) -> _Group:
+    distances = model.compare(examples, examples)
+    middle = find_middle(distances, examples)
+    return _Group(log_distance(distances.fill_diagonal_(torch.inf).amin(1)).mean(), middle)
+
+
+def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
+    """Return the clip that is nearest to all others; of equally near ones, the same one in any order of the clips."""
+    total = distances.sum(1)
+    is_near = total <= (1 + _TIE) * total.min()
+    size = clips.values.flatten(1).double().sum(1)
+    return int(size.masked_fill(~is_near, -torch.inf).argmax())
 
 
 def _find_minima(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:

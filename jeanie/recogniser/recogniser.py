@@ -3,9 +3,8 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +12,10 @@ from typing import Literal
 
 import torch
 
-from jeanie.alignment import Alignment
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.recogniser.background import BackgroundSet, log_distance
+from jeanie.recogniser.calibration import cut_recordings, reduce_recording
 from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration, compute_evidence
 from jeanie.recogniser.explain.explain import Explanation, explain
 from jeanie.recogniser.fingerprints import ModelFingerprints
@@ -30,6 +29,7 @@ from jeanie.recogniser.library.labels import (
     rename_action,
 )
 from jeanie.recogniser.library.library import AddResult, ImportResult, Library
+from jeanie.recogniser.recognition import NO_MATCH, Recognition
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
 from jeanie.skeleton import Layout, Motion
 from jeanie.skeleton.plausibility import list_warnings
@@ -38,43 +38,6 @@ __all__ = ["Recogniser", "Recognition", "check_export", "is_export"]
 
 _MODEL_KEY = "model"  # setting of a library: fingerprint of the model that it is used with
 _ZIP_MAGIC = b"PK\x03\x04"
-
-
-@dataclass(frozen=True, eq=False)
-class Recognition:
-    """The answer for a motion.
-
-    Attributes:
-        label: The recognised action, or None if the confidence is below the threshold.
-        distance: Distance to the nearest example of ``nearest``.
-        confidence: Probability that ``nearest`` is right.
-        scores: Distance to the nearest example of each action, smallest first.
-        nearest: The nearest action, also if ``label`` is None; None if nothing is enrolled.
-        example: Id of the nearest example of ``nearest``.
-        warnings: What is implausible about the motion, such as a body of 170 m; the answer is then worth little.
-
-    >>> from jeanie import open_synthetic
-    >>> with Recogniser.load() as recogniser:
-    ...     recogniser.recognise(open_synthetic()[0]).label is None  # nothing is enrolled
-    True
-    """
-
-    label: str | None
-    distance: float
-    confidence: float
-    scores: Mapping[str, float]
-    nearest: str | None = None
-    example: int | None = None
-    warnings: tuple[str, ...] = ()
-    _align: Callable[[], Alignment] | None = field(default=None, repr=False)
-
-    @cached_property
-    def alignment(self) -> Alignment | None:
-        """Alignment of the motion with its nearest example, computed at the first access."""
-        return None if self._align is None else self._align()
-
-
-_NO_MATCH = Recognition(None, inf, 0.0, {})
 
 
 class Recogniser:
@@ -89,6 +52,8 @@ class Recogniser:
         background_set: Motions that were never enrolled (default: those of the shipped model).
         calibration: Calibration of the confidence (default: that of the shipped model).
         threshold: Confidence below which an answer has no label.
+        false_alarms: Largest share of movements of other actions that may get a label, such as 0.05; replaces
+            ``threshold``.
         migrate: Use a library that belongs to another model.
 
     Raises:
@@ -111,6 +76,7 @@ class Recogniser:
         background_set: BackgroundSet | None = None,
         calibration: Calibration | None = None,
         threshold: float = 0.5,
+        false_alarms: float | None = None,
         migrate: bool = False,
     ) -> None:
         if model.layout is None:
@@ -124,6 +90,8 @@ class Recogniser:
         self._fingerprints = ModelFingerprints(model)
         self.migrated = self._migrate(migrate)
         self._calibration = Calibration.from_file(CALIBRATION_FILE) if calibration is None else calibration
+        if false_alarms is not None:
+            self.threshold = self._calibration.find_threshold(false_alarms)
         self._gallery = Gallery(model, library, background_set)
         self._snapshot: GallerySnapshot | None = None
         self._delete_library: weakref.finalize[..., Recogniser] | None = None
@@ -135,6 +103,7 @@ class Recogniser:
         *,
         model: FewShotModel | str | Path | None = None,
         threshold: float = 0.5,
+        false_alarms: float | None = None,
         migrate: bool = False,
     ) -> "Recogniser":
         """Open a recogniser on a library.
@@ -144,6 +113,8 @@ class Recogniser:
                 loaded as a temporary copy. None gives an empty temporary library.
             model: A model or its folder (default: the shipped model).
             threshold: Confidence below which an answer has no label.
+            false_alarms: Largest share of movements of other actions that may get a label; replaces ``threshold``.
+                The shares were measured on sensors that the confidence was not fitted to.
             migrate: Use a library that belongs to another model. The recordings stay, but distances and confidences
                 change; ``migrated`` is the number of examples that this concerns.
 
@@ -155,7 +126,7 @@ class Recogniser:
         if path is not None and not is_export(path):
             library = Library(path)
             try:
-                return cls(model, library, threshold=threshold, migrate=migrate)
+                return cls(model, library, threshold=threshold, false_alarms=false_alarms, migrate=migrate)
             except BaseException:
                 library.close()
                 raise
@@ -164,7 +135,7 @@ class Recogniser:
         try:
             if path is not None:
                 library.import_from(path)
-            recogniser = cls(model, library, threshold=threshold, migrate=migrate)
+            recogniser = cls(model, library, threshold=threshold, false_alarms=false_alarms, migrate=migrate)
         except BaseException:
             _delete_temporary(library, folder)
             raise
@@ -210,6 +181,27 @@ class Recogniser:
             raise ConfigError(f"{self.library.place}: no action {label!r}; enrol it first")
         return self._add(NEGATIVE_PREFIX + label, motions, check)
 
+    def calibrate(self, motions: Motion | Iterable[Motion], *, replace: bool = False) -> int:
+        """Store unlabelled recordings of the user's own sensor, so that the confidence fits this sensor.
+
+        Any movements will do; ten to thirty different ones are best. Recordings of more than six seconds are cut into
+        windows of three seconds. The library keeps the newest 64, reduced to the core joints.
+
+        Args:
+            motions: One or more recordings.
+            replace: Delete older calibration recordings.
+
+        Returns:
+            The number of calibration recordings in the library.
+        """
+        given = [motions] if isinstance(motions, Motion) else list(motions)
+        if not given:
+            raise ConfigError("no recording to calibrate with; give one or more")
+        recordings = cut_recordings(map(_check_motion, given))
+        for recording in recordings:
+            encode_motions(self.model, [recording], "support")
+        return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
+
     def forget(self, label: str) -> int:
         """Delete an action and its negative examples; return how many examples it had."""
         return forget_action(self.library, label)
@@ -238,7 +230,7 @@ class Recogniser:
         """Recognise each person separately; a person who is hardly visible gets an answer without a label."""
         answers = []
         for index in range(_check_motion(motion).persons):
-            answer = _NO_MATCH
+            answer = NO_MATCH
             if bool(motion.valid[:, index].any()):
                 person = motion.person(index)
                 try:
@@ -283,14 +275,14 @@ class Recogniser:
             self._fingerprints.check(self.library.get(_MODEL_KEY), self.library.place)
             self._snapshot = snapshot
         if snapshot is None:
-            return replace(_NO_MATCH, warnings=list_warnings(motion))
+            return replace(NO_MATCH, warnings=list_warnings(motion))
         found = self._gallery.find_nearest(query, snapshot)
         distances = dict(zip(snapshot.actions, found.distances.tolist(), strict=True))
         scores = {
             label: distance for label, distance in distances.items() if not label.startswith(NEGATIVE_PREFIX)
         }
         if not scores:
-            return replace(_NO_MATCH, warnings=list_warnings(motion))
+            return replace(NO_MATCH, warnings=list_warnings(motion))
         accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
         nearest = min(accepted or scores, key=scores.__getitem__)
         confidence = self._compute_confidence(nearest, distances, found, snapshot) if accepted else 0.0
@@ -317,14 +309,16 @@ class Recogniser:
         ]
         action = snapshot.actions.index(label)
         row = int(found.rows[action])
-        nearest, second = log_distance(torch.tensor([distances[label], min(others, default=inf)]))
+        nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
+        own = torch.cat([logs[1:], found.calibration.to(logs)])
         evidence = compute_evidence(
             nearest,
-            second,
-            (snapshot.background_mean[row], snapshot.background_std[row]),
-            found.background,
+            min(logs[1:], default=nearest),
+            snapshot.background[row].with_members(snapshot.members[row]),
+            found.background.with_members(own),
             snapshot.within_action[action],
             1 + len(others),
+            len(own),
         )
         return float(self._calibration.compute_confidence(evidence))
 

@@ -63,6 +63,23 @@ def contents(place):
         }
 
 
+def test_calibrate_adds_recordings_and_keeps_the_actions(folder, taught):
+    files = [folder / f"{action}-1.npz" for action in ACTIONS]
+    done = run("calibrate", *files, "--library", taught)
+    assert (done.exit_code, done.stdout) == (0, "3 calibration recordings in the library\n")
+    again = run("calibrate", files[0], "--replace", "--library", taught, "--json")
+    facts = json.loads(again.stdout)
+    assert facts == {"library": str(taught), "recordings": 1, "migrated": 0}
+    assert run("actions", "--library", taught).stdout.count("1") >= 3
+    for share in ("0.05", "0.3"):
+        shown = run("recognise", folder / "bow-0.npz", "--false-alarms", share, "--library", taught, "--json")
+        assert json.loads(shown.stdout)["results"][0]["label"] == "bow"
+    assert run("recognise", folder / "bow-0.npz", "--false-alarms", "5", "--library", taught).exit_code == 2
+    before = contents(taught)
+    assert run("calibrate", folder / "missing.npz", "--library", taught).exit_code == 2
+    assert contents(taught) == before
+
+
 def test_enrol_then_recognise(folder, place):
     done = run("enrol", "squat", folder / "squat-0.npz", folder / "squat-1.npz", "--library", place)
     assert (done.exit_code, done.stdout) == (0, "squat: 2 recordings added, 2 examples in all\n")

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import RAW, FewShotModel
 from jeanie.recogniser import Library, Recogniser, background, gallery
+from jeanie.recogniser.distance_table import DistanceTable
+from jeanie.recogniser.library import library
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.skeleton.convert import convert
@@ -325,6 +328,78 @@ def test_many_examples_are_pruned_without_changing_an_answer(recogniser, model, 
             model.features(model.collate([query])), snapshot
         ).compared
     assert compared < 0.8 * len(enrolled) * len(queries)
+
+
+def test_recordings_of_the_own_sensor_lower_the_confidence_of_other_movements(recogniser):
+    recogniser.enrol("squat", clip("squat", 0))
+    recogniser.enrol("bow", clip("bow", 0))
+    other = clip("wave_both_arms", 2)
+    before = recogniser.recognise(other)
+    others = [clip(action, 3, 1) for action in ("wave_both_arms", "jumping_jack", "kick_forward")]
+    assert recogniser.calibrate(others) == 3
+    after = recogniser.recognise(other)
+    assert after.confidence < before.confidence
+    assert after.scores == before.scores
+    assert recogniser.actions == {"bow": 1, "squat": 1}, "they are no examples"
+    assert recogniser.calibrate(others[:1]) == 3, "the same recording counts once"
+    assert recogniser.calibrate(others[:1], replace=True) == 1
+
+
+def test_calibration_recordings_are_saved_and_encoded_once(model, tmp_path):
+    passes = []
+    with Recogniser.load(tmp_path / "library.db", model=model) as first:
+        first.enrol("squat", clip("squat", 0))
+        first.calibrate([clip("bow", 1), clip("kick_forward", 1)])
+        before = first.recognise(clip("squat", 2))
+        first.save(tmp_path / "saved.jeanie")
+        hook = model.encoder.register_forward_hook(lambda module, given, made: passes.append(len(given[0])))
+        try:
+            first.enrol("bow", clip("bow", 0), check=False)
+            first.recognise(clip("squat", 2))
+        finally:
+            hook.remove()
+        assert passes == [1, 1, 1], "the query, its mirror image and the new example"
+    for place in ("library.db", "saved.jeanie"):
+        with Recogniser.load(tmp_path / place, model=model) as again:
+            if place == "library.db":
+                again.forget("bow")
+            assert again.recognise(clip("squat", 2)).confidence == pytest.approx(before.confidence, rel=1e-5)
+
+
+def test_long_recordings_are_cut_into_windows(recogniser, monkeypatch):
+    short = clip("squat")
+    joints = torch.cat([short.joints] * 12)[:600]
+    long = Motion(joints, short.layout, rate=30)
+    assert recogniser.calibrate(long) == 6, "windows of three seconds in twenty; equal ones count once"
+    monkeypatch.setattr(library, "MAX_CALIBRATION", 4)
+    assert recogniser.calibrate([clip("bow"), clip("bow", 1)]) == 4, "the newest stay"
+    stored = recogniser.library.calibration()
+    assert [motion.layout.name for motion in stored] == ["core15"] * 4
+    assert max(len(motion) for motion in stored) == 64
+
+
+def test_a_share_of_false_alarms_sets_the_threshold(model):
+    with Recogniser.load(model=model, false_alarms=0.01) as careful, Recogniser.load(model=model) as usual:
+        assert usual.threshold == 0.5
+        assert 0.5 < careful.threshold < 1
+        careful.enrol("squat", clip("squat"))
+        assert careful.recognise(clip("squat")).label == "squat"
+
+
+def test_distances_between_examples_are_computed_once(model):
+    clips = [clip(action, subject) for action in ACTIONS[:3] for subject in (0, 1)]
+    features = model.features(model.collate(clips), "support")
+    table, keys = DistanceTable(), tuple(range(6))
+    for rows, columns in [((0, 2), (0, 1, 2)), ((2, 4), (1, 2, 3, 4)), ((4, 0, 2), (4, 3, 5))]:
+        found = table.update(
+            model, rows, features[torch.tensor(rows)], columns, features[torch.tensor(columns)]
+        )
+        expected = model.compare(features[torch.tensor(rows)], features[torch.tensor(columns)])
+        assert_close(found, background.log_distance(expected), rtol=1e-4, atol=1e-4)
+    compared = []
+    counting = SimpleNamespace(compare=lambda q, s: compared.append(len(q) * len(s)) or model.compare(q, s))
+    table.update(counting, keys[:4], features[:4], keys, features)
+    assert compared == [4 * 3, 2 * 3], "new columns, then new rows of old columns"
 
 
 @pytest.mark.processes

@@ -1,13 +1,13 @@
 """Export a library to one file: a zip of JSON and npy members. Equal libraries give equal bytes.
 
 ``library.json`` holds format, version, number of examples and settings. Example n is stored as ``n.json`` (label,
-layout, tags, frames, persons, checksum), ``n.joints.npy`` and ``n.valid.npy``. Members are not compressed, so a file
-never unpacks to more than its own size.
+layout, tags, frames, persons, checksum), ``n.joints.npy`` and ``n.valid.npy``; the calibration recordings have the
+numbers after the examples and no label. Members are not compressed, so a file never unpacks to more than its own size.
 """
 
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -30,19 +30,25 @@ _READ_ERRORS = (
 )  # fmt: skip
 
 
-def write_export(path: Path, examples: Iterable[tuple[str, Record]], settings: Mapping[str, Any]) -> int:
-    """Write labelled examples and settings to a file atomically; return the number of examples."""
+def write_export(
+    path: Path,
+    examples: Iterable[tuple[str, Record]],
+    settings: Mapping[str, Any],
+    calibration: Sequence[Record] = (),
+) -> int:
+    """Write labelled examples, settings and calibration recordings to a file atomically.
+
+    Returns the number of examples.
+    """
     try:
         with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             count = 0
             for count, (label, record) in enumerate(examples, start=1):
-                values = asdict(record)
-                joints, valid = values.pop("joints"), values.pop("valid")
-                text = to_json({"label": label, **values}, 3 * MAX_TEXT)
-                _write_member(archive, f"{count}.json", text.encode())
-                _write_member(archive, f"{count}.joints.npy", _npy_header("<f4", len(joints) // 4) + joints)
-                _write_member(archive, f"{count}.valid.npy", _npy_header("|u1", len(valid)) + valid)
+                _write_record(archive, count, record, {"label": label})
+            for number, record in enumerate(calibration, start=count + 1):
+                _write_record(archive, number, record, {})
             manifest = {"format": FORMAT, "version": VERSION, "examples": count, "settings": dict(settings)}
+            manifest |= {"calibration": len(calibration)} if calibration else {}
             _write_member(archive, _MANIFEST, json.dumps(manifest, sort_keys=True, indent=1).encode())
             return count
     except OSError as error:
@@ -50,7 +56,7 @@ def write_export(path: Path, examples: Iterable[tuple[str, Record]], settings: M
 
 
 class Export:
-    """An open export: ``settings``, and labelled ``examples`` whose checksums are not verified."""
+    """An open export: ``settings``, labelled ``examples`` and ``calibration``; checksums are not verified."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path, self._archive = path, archive
@@ -65,20 +71,38 @@ class Export:
             raise DataError(f"{path}: {_MANIFEST} needs a number of examples and a table of settings")
         self.count: int = count
         self.settings: dict[str, Any] = settings
+        recordings = manifest.get("calibration", 0)
+        if type(recordings) is not int or not 0 <= recordings <= len(archive.namelist()):
+            raise DataError(f"{path}: {_MANIFEST} needs a number of calibration recordings")
+        self._recordings: int = recordings
         members = len(archive.namelist())
-        if members != 1 + 3 * self.count:
-            raise DataError(f"{path}: {members} members for {self.count} examples, expected 3 each and 1")
+        if members != 1 + 3 * (self.count + recordings):
+            raise DataError(
+                f"{path}: {members} members for {self.count} examples and {recordings} calibration recordings, "
+                "expected 3 each and 1"
+            )
 
     def examples(self) -> Iterator[tuple[str, Record]]:
         """Yield the label and the record of each example."""
         for number in range(1, self.count + 1):
             with _read_errors(self.path, f"example {number}"):
-                values = self._read_json(f"{number}.json")
-                values["joints"] = self._read_array(f"{number}.joints.npy", "<f4", 4)
-                values["valid"] = self._read_array(f"{number}.valid.npy", "|u1", 1)
+                values = self._read_record(number)
                 label = values.pop("label")
                 record = Record(**values)
             yield label, record
+
+    def calibration(self) -> Iterator[Record]:
+        """Yield the calibration recordings."""
+        for number in range(self.count + 1, self.count + self._recordings + 1):
+            with _read_errors(self.path, f"calibration recording {number - self.count}"):
+                record = Record(**self._read_record(number))
+            yield record
+
+    def _read_record(self, number: int) -> dict[str, Any]:
+        values = self._read_json(f"{number}.json")
+        values["joints"] = self._read_array(f"{number}.joints.npy", "<f4", 4)
+        values["valid"] = self._read_array(f"{number}.valid.npy", "|u1", 1)
+        return values
 
     def _read_json(self, name: str) -> dict[str, Any]:
         try:
@@ -128,6 +152,14 @@ def _read_errors(path: Path, context: str) -> Iterator[None]:
         raise
     except _READ_ERRORS as error:
         raise DataError(f"{path}: {context}: {str(error)[:120] or type(error).__name__}") from None
+
+
+def _write_record(archive: zipfile.ZipFile, number: int, record: Record, tags: Mapping[str, str]) -> None:
+    values = asdict(record)
+    joints, valid = values.pop("joints"), values.pop("valid")
+    _write_member(archive, f"{number}.json", to_json({**tags, **values}, 3 * MAX_TEXT).encode())
+    _write_member(archive, f"{number}.joints.npy", _npy_header("<f4", len(joints) // 4) + joints)
+    _write_member(archive, f"{number}.valid.npy", _npy_header("|u1", len(valid)) + valid)
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -20,19 +20,22 @@ from jeanie.recogniser.library.codec import MAX_TEXT, Record, decode, encode, to
 from jeanie.recogniser.library.database import database_errors, open_engine, parse_database_url, transaction
 from jeanie.recogniser.library.export import read_export, write_export
 from jeanie.recogniser.library.rows import (
+    SELECT_CALIBRATION,
     SELECT_EXAMPLES,
     batch_by_size,
     delete_action_if_empty,
+    insert_calibration,
     insert_example,
     merge_actions,
     normalise_name,
     write_setting,
 )
-from jeanie.recogniser.library.schema import actions, examples, revision, settings
+from jeanie.recogniser.library.schema import actions, calibration, examples, revision, settings
 from jeanie.skeleton import Motion
 
 __all__ = ["AddResult", "Example", "ImportResult", "Library"]
 
+MAX_CALIBRATION = 64  # calibration recordings that a library keeps
 _PAGE = 256  # ids per query
 
 
@@ -149,6 +152,18 @@ class Library:
                     )
                 merge_actions(connection, action, other)
 
+    def add_calibration(self, motions: Iterable[Motion], *, replace: bool = False) -> int:
+        """Store unlabelled recordings of the user's own sensor; return how many the library has now.
+
+        The newest ``MAX_CALIBRATION`` stay. ``replace`` deletes the older ones first.
+        """
+        records = [encode(motion) for motion in motions]
+        with self._writing() as connection:
+            if replace:
+                connection.execute(delete(calibration))
+            insert_calibration(connection, records, MAX_CALIBRATION)
+            return int(connection.execute(select(func.count()).select_from(calibration)).scalar_one())
+
     def set(self, key: str, value: Any) -> None:
         """Store a setting: any value that JSON can represent."""
         key = normalise_name(key, "a setting's key")
@@ -210,6 +225,17 @@ class Library:
             raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
         return self._decode(row)
 
+    def calibration_ids(self) -> tuple[int, ...]:
+        """Return the ids of the calibration recordings, oldest first; ids are never reused."""
+        with self._reading() as connection:
+            return tuple(connection.scalars(select(calibration.c.id).order_by(calibration.c.id)))
+
+    def calibration(self) -> list[Motion]:
+        """Return the calibration recordings, oldest first."""
+        with self._reading() as connection:
+            records = self._read_calibration(connection)
+        return [decode(record, self.place) for record in records]
+
     def find_damaged(self) -> dict[int, str]:
         """Read the whole library; return an error message per damaged example, by id."""
         errors: dict[int, str] = {}
@@ -244,10 +270,11 @@ class Library:
                 key: self._parse_setting(key, text) for key, text in connection.execute(select(settings))
             }
             verified = ((self._decode(row).label, Record(*row[2:])) for row in rows)
-            return write_export(Path(path), verified, values)
+            recordings = sorted(self._read_calibration(connection), key=lambda record: record.checksum)
+            return write_export(Path(path), verified, values, recordings)
 
     def import_from(self, path: str | Path) -> ImportResult:
-        """Add the examples of an export, and those settings whose keys this library does not have.
+        """Add the examples and calibration recordings of an export, and settings whose keys this library lacks.
 
         A damaged file changes nothing.
         """
@@ -259,6 +286,8 @@ class Library:
                 with _file_errors(source):
                     _, new = insert_example(connection, normalise_name(label), encode(motion))
                 counts[new] += 1
+            motions = [decode(record, f"{path}: a calibration recording") for record in export.calibration()]
+            insert_calibration(connection, map(encode, motions), MAX_CALIBRATION)
             existing = set(connection.scalars(select(settings.c.key)))
             with _file_errors(f"{path}: its settings"):
                 for key, value in export.settings.items():
@@ -316,6 +345,16 @@ class Library:
         except DataError as error:
             raise DataError(f"{error}; remove_example({row.id}) and enrol it again") from None
         return Example(row.id, self._check_label(row.label), motion)
+
+    def _read_calibration(self, connection: Connection) -> list[Record]:
+        """Return the calibration recordings after verifying their checksums."""
+        records = [Record(*tuple(row)[1:]) for row in connection.execute(SELECT_CALIBRATION)]
+        for number, record in enumerate(records, start=1):
+            try:
+                decode(record, f"{self.place}: calibration recording {number}")
+            except DataError as error:
+                raise DataError(f"{error}; calibrate again with replace=True") from None
+        return records
 
     def _check_label(self, label: Any) -> str:
         if not isinstance(label, str):

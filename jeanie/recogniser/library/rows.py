@@ -8,12 +8,14 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from jeanie.errors import ConfigError
 from jeanie.recogniser.library.codec import Record
-from jeanie.recogniser.library.schema import MAX_NAME, actions, examples, settings
+from jeanie.recogniser.library.schema import MAX_NAME, actions, calibration, examples, settings
 
 __all__ = [
+    "SELECT_CALIBRATION",
     "SELECT_EXAMPLES",
     "batch_by_size",
     "delete_action_if_empty",
+    "insert_calibration",
     "insert_example",
     "merge_actions",
     "normalise_name",
@@ -25,6 +27,11 @@ _BATCH_BYTES = 2**22  # bytes of joints per batch; a larger example is a batch o
 SELECT_EXAMPLES = select(
     examples.c.id, actions.c.label, *(examples.c[field.name] for field in fields(Record))
 ).join(actions)
+
+# columns: id, then the fields of Record in their order; oldest first
+SELECT_CALIBRATION = select(
+    calibration.c.id, *(calibration.c[field.name] for field in fields(Record))
+).order_by(calibration.c.id)
 
 
 def normalise_name(name: str, what: str = "a label") -> str:
@@ -64,6 +71,19 @@ def insert_example(connection: Connection, label: str, record: Record) -> tuple[
         return int(existing), False
     row = insert(examples).values(action_id=action, **asdict(record))
     return int(connection.execute(row.returning(examples.c.id)).scalar_one()), True
+
+
+def insert_calibration(connection: Connection, records: Iterable[Record], keep: int) -> None:
+    """Insert records that are new, then delete all but the newest ``keep``."""
+    for record in records:
+        if (
+            connection.scalar(select(calibration.c.id).where(calibration.c.checksum == record.checksum))
+            is None
+        ):
+            connection.execute(insert(calibration).values(**asdict(record)))
+    newest = select(calibration.c.id).order_by(calibration.c.id.desc()).limit(keep)
+    kept = connection.scalars(newest).all()
+    connection.execute(delete(calibration).where(calibration.c.id.not_in(kept)))
 
 
 def merge_actions(connection: Connection, action: int, other: int) -> None:

@@ -1,7 +1,9 @@
-"""Tables of a library: actions, examples, settings, and a counter of all writes.
+"""Tables of a library: actions, examples, calibration recordings, settings, and a counter of all writes.
 
 ``migrations`` creates these tables and upgrades older libraries.
 """
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -18,13 +20,37 @@ from sqlalchemy import (
     func,
 )
 
-__all__ = ["MAX_NAME", "VERSION_TABLE", "actions", "examples", "metadata", "revision", "settings"]
+__all__ = [
+    "MAX_NAME",
+    "VERSION_TABLE",
+    "actions",
+    "calibration",
+    "examples",
+    "metadata",
+    "revision",
+    "settings",
+]
 
 MAX_NAME = 200  # characters of a label, and of the key of a setting
 VERSION_TABLE = "jeanie_library_version"
 
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite autoincrements INTEGER columns only
+
+
+def _make_motion_columns() -> tuple[Column[Any], ...]:
+    """Return the columns of a stored motion (``codec.Record``) and the time of its enrolment."""
+    return (
+        Column("checksum", String(64), nullable=False),
+        Column("layout", Text(), nullable=False),
+        Column("tags", Text(), nullable=False),
+        Column("frames", Integer(), nullable=False),
+        Column("persons", Integer(), nullable=False),
+        Column("joints", LargeBinary(), nullable=False),
+        Column("valid", LargeBinary(), nullable=False),
+        Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    )
+
 
 actions = Table(
     "actions",
@@ -47,15 +73,18 @@ examples = Table(
         ForeignKey("actions.id", name="example_of_action", ondelete="CASCADE"),
         nullable=False,
     ),
-    Column("checksum", String(64), nullable=False),
-    Column("layout", Text(), nullable=False),
-    Column("tags", Text(), nullable=False),
-    Column("frames", Integer(), nullable=False),
-    Column("persons", Integer(), nullable=False),
-    Column("joints", LargeBinary(), nullable=False),
-    Column("valid", LargeBinary(), nullable=False),
-    Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    *_make_motion_columns(),
     UniqueConstraint("action_id", "checksum", name="an_example_once"),
+    sqlite_autoincrement=True,
+)
+
+# unlabelled recordings of the user's own sensor, oldest first
+calibration = Table(
+    "calibration",
+    metadata,
+    Column("id", _NUMBER, primary_key=True),
+    *_make_motion_columns(),
+    UniqueConstraint("checksum", name="a_calibration_recording_once"),
     sqlite_autoincrement=True,
 )
 

@@ -14,6 +14,7 @@ from jeanie.recogniser.library.library import Library
 COLUMNS = {
     "actions": ["label"],
     "examples": ["action_id", "checksum", "layout", "tags", "frames", "persons", "joints", "valid"],
+    "calibration": ["checksum", "layout", "tags", "frames", "persons", "joints", "valid"],
     "settings": ["key", "value"],
     "revision": ["number"],
     "jeanie_library_version": ["version_num"],
@@ -28,6 +29,7 @@ def originals(tmp_path_factory):
     with Library(folder / "library.db") as library:
         library.add_many([make_example(number) for number in range(4)])
         library.set("model", "abc")
+        library.add_calibration([make_motion(5), make_motion(6)])
         library.export(folder / "library.zip")
     return (folder / "library.db").read_bytes(), (folder / "library.zip").read_bytes()
 
@@ -54,6 +56,9 @@ def use(path):
             lambda: library.get("model"),
             lambda: list(library.examples()),
             lambda: library.find_damaged(),
+            lambda: library.calibration_ids(),
+            lambda: library.calibration(),
+            lambda: library.add_calibration([make_motion(7)]),
             lambda: library.export(path.with_name("again.zip")),
             lambda: library.add("new", make_motion(77)),
             lambda: library.rename("action 1", "other"),

@@ -85,6 +85,18 @@ def test_an_import_adds_to_the_library_and_keeps_its_settings(library, export):
     assert (library.get("model"), library.get("other")) == ("ours", 3)
 
 
+def test_calibration_recordings_travel_with_an_export(library, fresh, tmp_path):
+    motions = [make_motion(seed) for seed in (31, 32, 33)]
+    assert library.add_calibration([*motions, motions[0]]) == 3
+    library.export(tmp_path / "calibrated.jeanie")
+    fresh.import_from(tmp_path / "calibrated.jeanie")
+    fresh.import_from(tmp_path / "calibrated.jeanie")
+    joints = [sorted(one.joints.sum().item() for one in kept.calibration()) for kept in (library, fresh)]
+    assert joints[0] == joints[1]
+    assert len(fresh.calibration_ids()) == 3
+    assert library.add_calibration([make_motion(34)], replace=True) == 1
+
+
 def test_equal_libraries_export_equal_bytes(library, fresh, tmp_path):
     pairs = [make_example(number) for number in range(12)]
     library.add_many(pairs)

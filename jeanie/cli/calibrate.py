@@ -1,0 +1,64 @@
+"""``jeanie calibrate``: adapt the confidence of a library to the user's own sensor."""
+
+from typing import Annotated
+
+import typer
+
+from jeanie.cli.options import (
+    EncoderPaths,
+    Files,
+    FormatName,
+    LayoutName,
+    MetricPaths,
+    Migrate,
+    ModelFolder,
+    Place,
+    describe_migration,
+    find_library,
+    load_model,
+    name_motion,
+    read_motions,
+)
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.recogniser.gallery import encode_motions
+from jeanie.recogniser.recogniser import Recogniser
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    files: Files,
+    library: Place = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Delete the calibration recordings that the library has.")
+    ] = False,
+    form: FormatName = None,
+    layout: LayoutName = None,
+    model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
+    migrate: Migrate = False,
+    as_json: AsJson = False,
+) -> None:
+    """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
+
+    Long recordings are cut into windows of three seconds. The library keeps the newest 64. If one file is bad, nothing
+    changes.
+    """
+    with exit_on_error(as_json):
+        motions = [
+            name_motion(motion, file)
+            for file, motion in zip(files, read_motions(files, form, layout), strict=True)
+        ]
+        loaded = load_model(model, encoders, metrics)
+        for motion in motions:
+            encode_motions(loaded, [motion], "support")  # before a library is made
+        with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:
+            count = recogniser.calibrate(motions, replace=replace)
+            facts = {
+                "library": recogniser.library.place,
+                "recordings": count,
+                "migrated": recogniser.migrated,
+            }
+        note = f"{quantity(count, 'calibration recording')} in the library"
+        print_report(facts, [describe_migration(recogniser.migrated), note], as_json)
