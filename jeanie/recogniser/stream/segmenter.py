@@ -108,6 +108,11 @@ class MotionBuffer:
         self._keep, self._rows = keep, torch.zeros(0)
         self.end = 0
 
+    @property
+    def start(self) -> int:
+        """Index of the oldest row."""
+        return self.end - len(self._rows)
+
     def add(self, rows: Tensor) -> None:
         """Append rows and drop the oldest ones."""
         self._rows = torch.cat([self._rows, rows]) if self.end else rows.clone()
@@ -117,8 +122,7 @@ class MotionBuffer:
 
     def read(self, start: int, end: int) -> Tensor:
         """Return the rows from ``start`` to ``end`` (exclusive) that are still stored."""
-        first = self.end - len(self._rows)
-        return self._rows[max(0, start - first) : max(0, end - first)]
+        return self._rows[max(0, start - self.start) : max(0, end - self.start)]
 
 
 class Segmenter:
