@@ -59,7 +59,7 @@ def list_tasks(develop: bool, tasks: int, seed: int) -> Iterator[Task]:
     if develop:
         yield from list_marked_tasks()
         yield from list_periodic_tasks(open_dataset("cmu"), "walking", "walk", seed, tasks, cut=True)
-        names = [one.name for one in ACTIONS if one.loops == (1, 1) and one.ends == "rest"]
+        names = [one.name for one in ACTIONS.values() if one.loops == (1, 1) and one.ends == "rest"]
         clips = open_dataset("synthetic")
         yield from list_joined_tasks(clips, "joined clips of the synthetic set", names, seed, tasks)
         return
@@ -87,7 +87,14 @@ def measure_counts(develop: bool, tasks: int, seed: int) -> list[str]:
 def _format_row(kind: str, errors: list[int]) -> str:
     exact, near = (float(np.mean([abs(error) <= most for error in errors])) for most in (0, 1))
     half = 1.96 * math.sqrt(exact * (1 - exact) / len(errors))
-    return f"| {kind} | {len(errors)} | {100 * exact:.0f} ± {100 * half:.0f} % | {100 * near:.0f} % | {np.mean(errors):+.2f} |"
+    cells = (
+        kind,
+        len(errors),
+        f"{100 * exact:.0f} ± {100 * half:.0f} %",
+        f"{100 * near:.0f} %",
+        f"{np.mean(errors):+.2f}",
+    )
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def scale_amplitude(motion: Motion, share: float) -> Motion:
@@ -184,8 +191,9 @@ def main() -> None:
         "# Counting and scoring exercises\n",
         f"Written by `benchmarks/exercise.py` (seed {given.seed}, {platform.machine()}, torch {torch.__version__}).\n",
         "## Counting\n",
-        "The example is one repetition by another person. Joined recordings hold 1 to 8 performances and one of another",
-        "action. Periods of real recordings are marked at the turning points of one signal of the body. 95 % intervals.\n",
+        "The example is one repetition by another person. Joined recordings hold 1 to 8 performances of the action and",
+        "one of another. Periods of real recordings are marked at the turning points of one signal of the body. Exact",
+        "counts with 95 % intervals.\n",
         "Reported: no setting was chosen on these recordings.\n",
         *head,
         *measure_counts(False, given.tasks, given.seed),
@@ -193,12 +201,12 @@ def main() -> None:
         *head,
         *developed,
         "\n## Scoring\n",
-        f"{given.clips} clips of MSRAction3D, distorted by known amounts and recorded with 5 mm of noise. Correlation of",
+        f"{given.clips} clips of MSRAction3D, distorted by known amounts, with 5 mm of noise. Correlation of",
         "the score with the size of the distortion; the tempo is scored with `tempo=1.1`.\n",
         "| distortion | rank correlation | linear correlation |",
         "|---|---|---|",
         *measure_scores(given.clips, given.seed),
-        f"\nThe same performance with other noise scores {mean:.1f} on average, with a standard deviation of {spread:.2f}.",
+        f"\nThe same performance with other noise scores {mean:.1f}, with a standard deviation of {spread:.2f}.",
         f"Another action scores {other:.0f}.",
     ]
     (ROOT / "docs" / "results" / "exercise.md").write_text("\n".join(lines) + "\n")

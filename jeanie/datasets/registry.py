@@ -30,6 +30,7 @@ from jeanie.datasets.formats.mediapipe import read_mediapipe
 from jeanie.datasets.formats.npz import read_npz
 from jeanie.datasets.formats.ntu import open_ntu60, open_ntu120, read_ntu
 from jeanie.datasets.formats.openpose import read_openpose
+from jeanie.datasets.formats.precog import PRECOG_HEADER, open_precog, read_precog
 from jeanie.datasets.formats.pyskl import open_pyskl, read_pyskl
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import open_uwa3d, open_uwa3d_multiview, read_uwa3d, read_uwa3d_multiview
@@ -102,6 +103,7 @@ def _is_multiview(name: str, head: bytes) -> bool:
 FORMATS: dict[str, Format] = {
     "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
     "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
+    "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
     "npz": Format("npz with an array joints", _match_start(b"PK\x03\x04"), read_npz),
     "c3d": Format("C3D markers (needs ezc3d)", _match_ending(".c3d"), read_c3d),
     "ntu": Format("NTU RGB+D .skeleton", _match_ending(".skeleton"), read_ntu),
@@ -137,6 +139,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "nw-ucla": open_nw_ucla,
     "sbu": open_sbu,
     "cmu": open_cmu,
+    "precog": open_precog,
     "pyskl": open_pyskl,
     "st-gcn": open_st_gcn,
     "ctr-gcn": open_ctr_gcn,

@@ -16,7 +16,7 @@ run = CliRunner().invoke
 @pytest.fixture
 def files(tmp_path):
     """An example, a recording of four repetitions, one of them partial, and a flat performance."""
-    shown = {"one": swings([90]), "four": swings([90, 90, 40, 90]), "flat": swings([50])}
+    shown = {"one": swings([90]), "four": swings([90, 90, 40, 90]), "flat": swings([45])}
     for name, angles in shown.items():
         write_npz(exercise(angles), tmp_path / f"{name}.npz")
     return {name: str(tmp_path / f"{name}.npz") for name in shown}

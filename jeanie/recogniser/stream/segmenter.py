@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -42,7 +42,8 @@ class StreamConfig(Config):
 class Event:
     """A movement, frames ``start`` to ``end`` (exclusive), and its action, None if no action matches.
 
-    ``person`` is the index of the person if persons are followed separately.
+    ``person`` is the index of the person if persons are followed separately. ``motion`` has the frames of the movement:
+    it can be enrolled, rejected or explained.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Event:
     confidence: float
     distance: float
     person: int | None = None
+    motion: Motion | None = field(default=None, repr=False, compare=False)
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -269,17 +271,29 @@ class Segmenter:
 
     def _recognise(self, start: int, end: int) -> Answer:
         self.work += 1
-        frames = self._sampler.frames
-        joints, valid = (past.read(start * frames, end * frames) for past in (self._joints, self._valid))
+        motion = self._read_motion(start, end)
         try:
-            return self._recogniser.recognise(Motion(joints, self._layout, valid=valid, rate=self._rate))
+            return _NoAnswer() if motion is None else self._recogniser.recognise(motion)
         except DataError:  # too few visible joints
             return _NoAnswer()
+
+    def _read_motion(self, start: int, end: int) -> Motion | None:
+        """Return the frames of some ticks, or None if nobody is visible in them."""
+        frames = self._sampler.frames
+        joints, valid = (past.read(start * frames, end * frames) for past in (self._joints, self._valid))
+        return Motion(joints, self._layout, valid=valid, rate=self._rate) if bool(valid.any()) else None
 
     def _make_event(self, start: int, end: int, label: str | None, answer: Answer) -> Event:
         frames = self._sampler.frames
         return Event(
-            start * frames, end * frames, self._rate, label, answer.confidence, answer.distance, self._person
+            start * frames,
+            end * frames,
+            self._rate,
+            label,
+            answer.confidence,
+            answer.distance,
+            self._person,
+            self._read_motion(start, end),
         )
 
     def _refresh_templates(self) -> None:
