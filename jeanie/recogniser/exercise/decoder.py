@@ -12,9 +12,8 @@ from jeanie.recogniser.exercise.cycle import Cycle
 __all__ = ["CycleDecoder", "Pass", "compute_costs"]
 
 # The unit of cost is the variance of the cycle: 1 per tick is a person who stays at the mean pose.
-_CAP = (
-    4.0  # largest squared distance of a joint, in units of its variance: one arm held otherwise costs no more
-)
+_CAP = 6.0  # largest cost of a tick
+_EXPLAINED = 0.9  # share of the variance of the cycle in the directions that count
 _HALF = 0.5  # amplitude of the second template, which finds partial repetitions
 _DWELL = 0.05  # for a tick without progress inside a repetition; the first and the last pose are free
 _SKIP = 0.05  # for each pose that is skipped
@@ -39,17 +38,27 @@ def compute_costs(
 ) -> Float[np.ndarray, "tick amplitude pose"]:
     """Return the cost of each tick at each pose of the cycle, in full and at half the amplitude.
 
-    The squared distances of the joints are limited, weighted by how much the joint moves in the cycle, and divided by
-    the variance of the cycle. The half amplitude is about the line from the first pose to the last.
+    Only the principal directions of the cycle count, so noise and posture of joints that do not take part cost nothing.
+    Squared distances are divided by the variance of the cycle. The half amplitude is about the line from the first pose
+    to the last.
     """
-    share = torch.linspace(0, 1, len(cycle), dtype=cycle.poses.dtype)[:, None, None]
-    line = cycle.poses[0] + share * (cycle.poses[-1] - cycle.poses[0])
-    templates = torch.stack([cycle.poses, line + _HALF * (cycle.poses - line)])
-    squared = (poses.to(cycle.poses)[:, None, None] - templates).square().sum(-1)
-    limited = torch.minimum(squared, _CAP * cycle.variances)
-    weights = (cycle.weights * (poses != 0).any(-1))[:, None, None]  # a joint that was never seen is 0
-    total = (weights * cycle.variances).sum(-1).clamp_min(1e-12)
-    costs: Float[np.ndarray, "tick amplitude pose"] = ((limited * weights).sum(-1) / total).numpy()
+    scale = cycle.weights.sqrt()[:, None]
+    centre = cycle.poses.mean(0)
+    seen = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
+    ours = (torch.where(seen, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
+    theirs = ((cycle.poses - centre) * scale).flatten(1)
+    _, sizes, axes = torch.linalg.svd(theirs, full_matrices=False)
+    explained = sizes.square().cumsum(0) / sizes.square().sum()
+    kept = axes[: int((explained < _EXPLAINED).sum()) + 1].T
+    ours, theirs = ours @ kept, theirs @ kept
+    share = torch.linspace(0, 1, len(cycle), dtype=theirs.dtype)[:, None]
+    line = theirs[0] + share * (theirs[-1] - theirs[0])
+    templates = torch.stack([theirs, line + _HALF * (theirs - line)])
+    variance = theirs.square().sum(1).mean()
+    squared = torch.cdist(ours, templates.flatten(0, 1)).square() / variance
+    costs: Float[np.ndarray, "tick amplitude pose"] = (
+        squared.clamp_max(_CAP).unflatten(1, templates.shape[:2]).numpy()
+    )
     return costs
 
 
