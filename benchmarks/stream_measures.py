@@ -4,8 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from jeanie.recogniser import Recogniser
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
 from jeanie.skeleton import Motion
@@ -50,7 +48,7 @@ def measure_stream(
     """Push a motion frame by frame and add what was found.
 
     A movement is found if the intersection over union with an event is at least 0.5, and named if such an event has its
-    label. Every other name is false. Enrolled movements only count as movements.
+    label. Every other name is false.
     """
     stream = Stream(recogniser, motion.layout, rate=motion.rate, config=config)
     events, at = [], []
@@ -87,19 +85,3 @@ def measure_stream(
 def _share(one: tuple[int, int], other: tuple[int, int]) -> float:
     common = min(one[1], other[1]) - max(one[0], other[0])
     return max(0, common) / (max(one[1], other[1]) - min(one[0], other[0]))
-
-
-def slice_movements(motion: Motion, movements: Sequence[Movement]) -> list[tuple[str, Motion]]:
-    """Return the label and the frames of every movement."""
-    return [(label, motion[first:end]) for first, end, label in movements]
-
-
-def enrol_examples(recogniser: Recogniser, examples: Sequence[tuple[str, Motion]]) -> None:
-    """Enrol one example per action."""
-    for label, motion in examples:
-        recogniser.enrol(label, motion)
-
-
-def set_one_thread() -> None:
-    """Use one thread, as the cost per frame is that of one core."""
-    torch.set_num_threads(1)
