@@ -114,7 +114,7 @@ def main() -> None:
     lines = [
         "# Movements in streams\n",
         f"Written by `benchmarks/streams.py`: model {model}, {platform.machine()}, torch {torch.__version__},",
-        "1 thread. One example per action by another person. PRECOG has 8 actions in real sequences with hardly any rest",
+        "1 thread. One example per action by another person. PRECOG has 8 actions in real sequences with little rest",
         f"({given.sequences} per subject). Of MSRAction3D, {given.draws} draws of 5 actions and {given.clips} clips",
         f"(seeds from {given.seed}). A movement is in place if the intersection over union with an event is at least",
         "0.5. A false name is a named event that is not in place or has another label. A delay counts from the end of",

@@ -13,7 +13,7 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
-from jeanie.recogniser.exercise.passes import MeasuredPass, find_passes, is_sure
+from jeanie.recogniser.exercise.passes import MeasuredPass, find_passes
 from jeanie.recogniser.stream.pose_sampler import PoseSampler
 from jeanie.skeleton.motion import Motion
 
@@ -45,9 +45,7 @@ class CountConfig(Config):
         gt=0,
         description="difference from the example, relative to its variance, of other movements",
     )
-    mirror: bool = Field(
-        default=True, description="count the mirror image if it occurs more often than the example"
-    )
+    mirror: bool = Field(default=True, description="also count repetitions by the other side of the body")
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class Repetition:
         similarity: Correlation of the poses with those of the example.
         tempo: Duration relative to one repetition of the example; 2 is half as fast.
         ranges: Smallest and largest angle per joint, in degrees.
+        is_mirrored: Whether the other side of the body performs the example.
     """
 
     start: int
@@ -70,6 +69,7 @@ class Repetition:
     similarity: float
     tempo: float
     ranges: dict[str, tuple[float, float]]
+    is_mirrored: bool = False
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -80,21 +80,21 @@ class Repetition:
         """Return plain values for JSON, with times in seconds and the range of motion per joint."""
         start, end = self.seconds
         motion = {name: round(high - low, 1) for name, (low, high) in self.ranges.items()}
-        values = {"start": round(start, 3), "end": round(end, 3), "partial": self.is_partial}
+        values = {
+            "start": round(start, 3),
+            "end": round(end, 3),
+            "partial": self.is_partial,
+            "mirrored": self.is_mirrored,
+        }
         numbers = {name: round(getattr(self, name), 3) for name in ("amplitude", "similarity", "tempo")}
         return values | numbers | {"range_of_motion": motion}
 
 
 @dataclass(frozen=True)
 class RepetitionCount:
-    """The repetitions of a recording in order.
-
-    ``is_mirrored`` says whether the mirror image of the example was counted. ``example_seconds`` is the duration of one
-    repetition of the example.
-    """
+    """The repetitions of a recording in order; ``example_seconds`` is the duration of one repetition of the example."""
 
     repetitions: tuple[Repetition, ...]
-    is_mirrored: bool
     example_seconds: float
 
     @property
@@ -108,8 +108,13 @@ class RepetitionCount:
         return len(self.repetitions) - self.count
 
     @property
+    def mirrored(self) -> int:
+        """Number of complete repetitions by the other side of the body."""
+        return sum(one.is_mirrored and not one.is_partial for one in self.repetitions)
+
+    @property
     def text(self) -> str:
-        """One line: "8 repetitions and 1 partial, 2.1 s each, mirrored"."""
+        """One line: "8 repetitions and 1 partial, 2.1 s each, 3 mirrored"."""
         parts = [
             f"{self.count} repetition{'s' * (self.count != 1)}"
             + f" and {self.partial} partial" * (self.partial > 0)
@@ -117,7 +122,7 @@ class RepetitionCount:
         if self.repetitions:
             durations = torch.tensor([one.seconds[1] - one.seconds[0] for one in self.repetitions])
             parts.append(f"{float(durations.median()):.1f} s each")
-        return ", ".join(parts + ["mirrored"] * self.is_mirrored)
+        return ", ".join(parts + [f"{self.mirrored} mirrored"] * (self.mirrored > 0))
 
     def __str__(self) -> str:
         return self.text
@@ -125,7 +130,7 @@ class RepetitionCount:
     def json(self) -> dict[str, Any]:
         """Return everything as plain values for JSON."""
         return {
-            "text": self.text, "count": self.count, "partial": self.partial, "mirrored": self.is_mirrored,
+            "text": self.text, "count": self.count, "partial": self.partial, "mirrored": self.mirrored,
             "example_seconds": round(self.example_seconds, 3),
             "repetitions": [one.json() for one in self.repetitions],
         }  # fmt: skip
@@ -162,23 +167,30 @@ def count(
     poses = sampler.push(person.joints, person.valid).poses[:, 0].double()
     cycles = [extract_cycle(one, sampler.rate, config.repetitions) for one in examples]
     if not len(poses):  # fewer frames than one tick
-        return RepetitionCount((), False, cycles[-1].seconds)
+        return RepetitionCount((), cycles[-1].seconds)
     found = [find_passes(poses, cycle, config.other, config.similarity) for cycle in cycles]
     best = max(
         range(len(cycles)), key=lambda at: sum(one.similarity * (one.end - one.start) for one in found[at])
     )
-    cycle, passes, is_mirrored = cycles[best], found[best], False
-    if config.mirror and not is_sure(passes):
-        reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity)
-        is_mirrored = _count_complete(reflected, config) > _count_complete(passes, config)
-        passes = reflected if is_mirrored else passes
+    cycle, own = cycles[best], found[best]
+    reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
+    sides = [(one, False) for one in own], [(one, True) for one in reflected]
+    main, rest = sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    # a symmetric movement is its own mirror image, and that of a step is the next step
+    passes = main + [row for row in rest if not any(_overlap(row[0], other) for other, _ in main)]
     rate = motion.rate or 30.0
     repetitions = [
-        describe_pass(one, poses[one.start : one.end], cycle, config, sampler, rate)
-        for one in passes
+        describe_pass(one, poses[one.start : one.end], cycle, config, sampler, rate, is_mirrored=is_mirrored)
+        for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
         if one.amplitude >= config.smallest
     ]
-    return RepetitionCount(tuple(repetitions), is_mirrored, cycle.seconds)
+    return RepetitionCount(tuple(repetitions), cycle.seconds)
+
+
+def _overlap(one: MeasuredPass, other: MeasuredPass) -> bool:
+    """Return whether two passes have more in common than a third of the shorter one."""
+    common = min(one.end, other.end) - max(one.start, other.start)
+    return common > min(one.end - one.start, other.end - other.start) / 3
 
 
 def describe_pass(
@@ -189,6 +201,7 @@ def describe_pass(
     sampler: PoseSampler,
     rate: float,
     since: int = 0,
+    is_mirrored: bool = False,
 ) -> Repetition:
     """Return the repetition of a pass, in frames and with the angles of its poses; ``since`` is the tick of pose 0."""
     return Repetition(
@@ -200,6 +213,7 @@ def describe_pass(
         similarity=one.similarity,
         tempo=(one.end - one.start - 1) / sampler.rate / cycle.seconds,
         ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
+        is_mirrored=is_mirrored,
     )
 
 

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from exercises import CORE, exercise, swings
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -74,10 +75,18 @@ def test_an_example_of_several_repetitions_is_split_at_its_period():
 
 
 def test_the_other_side_is_counted_as_mirrored():
-    left = exercise(swings([90]), side="left")
-    found = count(left, exercise(swings([90] * 3), side="right"))
-    assert (found.count, found.is_mirrored) == (3, True)
-    assert count(left, exercise(swings([90] * 3), side="right"), CountConfig(mirror=False)).count == 0
+    left, right = (exercise(swings([90] * times), side=side) for times, side in ((1, "left"), (3, "right")))
+    found = count(left, right)
+    assert (found.count, found.mirrored) == (3, 3)
+    assert "3 mirrored" in found.text
+    assert count(left, right, CountConfig(mirror=False)).count == 0
+    both = left.replace(joints=torch.cat([left.joints, right.joints, left.joints]), valid=None)
+    found = count(left, both)
+    assert [one.is_mirrored for one in found.repetitions] == [False, True, True, True, False]
+
+
+def test_a_symmetric_movement_is_counted_once():
+    assert count(EXAMPLE, exercise(swings([90] * 4))).mirrored == 0
 
 
 def test_another_movement_is_not_counted():
