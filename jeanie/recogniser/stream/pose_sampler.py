@@ -15,7 +15,7 @@ __all__ = ["MAX_TICK_RATE", "PoseSampler", "PoseSamples"]
 CORE = LAYOUTS["core15"]
 MAX_TICK_RATE = 15.0  # ticks per second
 _PAST_SECONDS = 2.0  # for the size and the facing direction of a body
-_MOVING = 15  # joints that determine the speed: those that move most, so that one hand is enough
+_MOVING = 4  # joints that determine the speed: those that move most, so that one hand is enough
 _LAG_SECONDS = 0.25  # for speeds: long enough that sensor jitter is small against limb motion
 
 

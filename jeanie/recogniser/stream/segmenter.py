@@ -28,10 +28,14 @@ _BEYOND = 1.5  # times as long as the longest example is more than one action
 
 
 class StreamConfig(Config):
-    """When a movement starts and ends. Speeds are in body units per second (about 1.3 units per body height)."""
+    """When a movement starts and ends.
 
-    start_speed: float = Field(default=0.25, gt=0, description="speed that starts a movement")
-    stop_speed: float = Field(default=0.15, gt=0, description="speed below which a movement may end")
+    A speed is the root mean square of the four fastest joints, in body units per second (about 1.3 units per body
+    height).
+    """
+
+    start_speed: float = Field(default=0.3, gt=0, description="speed that starts a movement")
+    stop_speed: float = Field(default=0.2, gt=0, description="speed below which a movement may end")
     quiet: float = Field(default=0.4, gt=0, description="seconds below stop_speed that end a movement")
     margin: float = Field(default=0.2, ge=0, description="seconds kept before and after a movement")
     shortest: float = Field(default=0.4, gt=0, description="minimum duration of a movement in seconds")
