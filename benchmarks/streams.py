@@ -23,7 +23,7 @@ from jeanie.skeleton import Motion
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from movements import joined, moving  # noqa: E402  what the tests measure by
+from movements import cut_to_movement, join_clips  # noqa: E402  the tests use the same measures
 
 PAUSES = {
     "MSRAction3D, a second of rest between clips": 1.0,
@@ -83,8 +83,8 @@ def measure_joined(clips: Dataset, pause: float, draws: int, seed: int, count: i
     sums = StreamMeasures()
     for draw in range(draws):
         examples, shown = draw_clips(clips, seed + draw, count)
-        parts = shown if pause else [moving(clip) for clip in shown]
-        joints, truth = joined(parts, pause, blend=0.3 if pause else 0.2)
+        parts = shown if pause else [cut_to_movement(clip) for clip in shown]
+        joints, truth = join_clips(parts, pause, blend=0.3 if pause else 0.2)
         with Recogniser.load() as recogniser:
             for label, example in examples.items():
                 recogniser.enrol(label, example)

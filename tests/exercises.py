@@ -8,7 +8,7 @@ from jeanie.skeleton import LAYOUTS, Motion
 CORE = LAYOUTS["core15"]
 
 
-def standing():
+def stand_upright():
     """A person who faces the camera, upright, arms hanging: metres, +y up, -z forward, right hand at larger x."""
     places = {"head": (0, 1.7, 0), "neck": (0, 1.5, 0), "torso": (0, 1.2, 0)}
     for side, x in (("left", -1), ("right", 1)):
@@ -20,9 +20,9 @@ def standing():
     return np.array([places[joint] for joint in CORE.joints], dtype=float)
 
 
-def raised(degrees, side="both", elbow=0.0):
+def raise_arms(degrees, side="both", elbow=0.0):
     """The standing person with the arms raised to the side; ``elbow`` bends the forearms further up."""
-    body = standing()
+    body = stand_upright()
     for name, x in (("left", -1), ("right", 1)):
         if side in (name, "both"):
             shoulder = body[CORE.index(f"{name}_shoulder")]
@@ -33,14 +33,14 @@ def raised(degrees, side="both", elbow=0.0):
     return body
 
 
-def exercise(angles, rate=30.0, noise=0.004, seed=0, **options):
+def perform_exercise(angles, rate=30.0, noise=0.004, seed=0, **options):
     """A motion whose arms have the given angles, one per frame."""
-    poses = np.stack([raised(angle, **options) for angle in angles])
+    poses = np.stack([raise_arms(angle, **options) for angle in angles])
     poses += noise * np.random.default_rng(seed).standard_normal(poses.shape)
     return Motion(torch.tensor(poses, dtype=torch.float32), CORE, rate=rate)
 
 
-def swings(amplitudes, seconds=2.0, rest=0.5, rate=30.0):
+def plan_swings(amplitudes, seconds=2.0, rest=0.5, rate=30.0):
     """Angles of one repetition per amplitude: down, up, down, and rest before each and at the end."""
     pause = np.zeros(round(rest * rate))
     time = np.linspace(0, 2 * np.pi, round(seconds * rate))

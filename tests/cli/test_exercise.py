@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from exercises import exercise, swings
+from exercises import perform_exercise, plan_swings
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -16,9 +16,9 @@ run = CliRunner().invoke
 @pytest.fixture
 def files(tmp_path):
     """An example, a recording of four repetitions, one of them partial, and a flat performance."""
-    shown = {"one": swings([90]), "four": swings([90, 90, 40, 90]), "flat": swings([45])}
+    shown = {"one": plan_swings([90]), "four": plan_swings([90, 90, 40, 90]), "flat": plan_swings([45])}
     for name, angles in shown.items():
-        write_npz(exercise(angles), tmp_path / f"{name}.npz")
+        write_npz(perform_exercise(angles), tmp_path / f"{name}.npz")
     return {name: str(tmp_path / f"{name}.npz") for name in shown}
 
 
@@ -54,8 +54,8 @@ def test_a_missing_file_and_a_wrong_part_are_bad_input(files):
 def test_watch_counts_an_enrolled_action_live(tmp_path):
     place = str(tmp_path / "library.db")
     with Recogniser.load(place) as recogniser:
-        recogniser.enrol("arm raise", exercise(swings([90])), check=False)
-    frames = exercise(swings([90, 90, 90])).joints[:, 0].tolist()
+        recogniser.enrol("arm raise", perform_exercise(plan_swings([90])), check=False)
+    frames = perform_exercise(plan_swings([90, 90, 90])).joints[:, 0].tolist()
     lines = [json.dumps({"t": at / 30, "layout": "core15", "joints": row}) for at, row in enumerate(frames)]
     options = ["watch", "-", "--library", place, "--count", "arm raise", "--json"]
     result = run(app, options, input="\n".join(lines))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from movements import performed, seen_from, two
+from movements import combine_persons, open_clip, view_from
 
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.stream.frames import read_frames
@@ -20,7 +20,7 @@ def taught():
     """A recogniser with one example per action."""
     with Recogniser.load() as recogniser:
         for action in ACTIONS:
-            recogniser.enrol(action, performed(action, 0))
+            recogniser.enrol(action, open_clip(action, 0))
         yield recogniser
 
 
@@ -31,13 +31,13 @@ def labels_of(recogniser, joints, rate=30, persons="together", valid=None):
 
 
 def standing(frames, noise=0.005):
-    pose = performed("wave", 1).fill_gaps(1000).joints[:1]
+    pose = open_clip("wave", 1).fill_gaps(1000).joints[:1]
     return pose + noise * torch.randn(frames, *pose.shape[1:], generator=torch.Generator().manual_seed(0))
 
 
 def walking(subject):
     """Somebody who walks across the picture."""
-    return seen_from(performed("walk", subject), 90).fill_gaps(1000)
+    return view_from(open_clip("walk", subject), 90).fill_gaps(1000)
 
 
 def test_a_still_person_is_no_action(taught):
@@ -59,7 +59,7 @@ def test_a_lost_and_found_person_does_no_action(taught):
 
 
 def test_two_people_who_cross_do_no_action(taught):
-    crossing = two(walking(2), seen_from(walking(3), 180))
+    crossing = combine_persons(walking(2), view_from(walking(3), 180))
     joints = crossing.joints.clone()
     half = len(joints) // 2
     joints[half:] = joints[half:].flip(1)  # the tracker exchanges them
@@ -72,7 +72,7 @@ def test_one_frame_is_no_action(taught):
 
 
 def test_times_of_ten_thousand_frames_per_second_give_no_action(taught):
-    wave = performed("wave", 1).fill_gaps(1000).joints[:, 0]
+    wave = open_clip("wave", 1).fill_gaps(1000).joints[:, 0]
     lines = [
         json.dumps({"t": frame / 10_000, "layout": "ntu25", "joints": pose})
         for frame, pose in enumerate(wave.tolist())
@@ -83,7 +83,7 @@ def test_times_of_ten_thousand_frames_per_second_give_no_action(taught):
 
 
 def test_an_event_carries_its_motion(taught):
-    kick = performed("kick_forward", 1).fill_gaps(1000)
+    kick = open_clip("kick_forward", 1).fill_gaps(1000)
     rest = kick.joints[-1:].expand(45, -1, -1, -1)
     stream = Stream(taught, NTU, rate=30)
     events = stream.push(torch.cat([kick.joints, rest])) + stream.finish()
