@@ -29,7 +29,9 @@ EXAMPLE = perform_exercise(plan_swings([90]), seed=7)
 @settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
 @given(st.integers(0, 6), st.floats(1.0, 3.0), st.floats(0, 1.0), st.floats(75, 110), st.integers(0, 99))
 def test_down_up_down_is_one_repetition(repetitions, seconds, rest, amplitude, seed):
-    found = count(EXAMPLE, perform_exercise(plan_swings([amplitude] * repetitions, seconds, rest + 0.1), seed=seed))
+    found = count(
+        EXAMPLE, perform_exercise(plan_swings([amplitude] * repetitions, seconds, rest + 0.1), seed=seed)
+    )
     assert found.count == repetitions
     assert found.partial == 0
 
@@ -71,11 +73,16 @@ def test_an_example_of_several_repetitions_is_split_at_its_period():
     several = perform_exercise(plan_swings([90] * 4, rest=0.0), seed=3)
     assert abs(extract_cycle(several, 15.0).seconds - 2.0) < 0.3
     assert count(several, perform_exercise(plan_swings([90] * 5))).count == 5
-    assert count(several, perform_exercise(plan_swings([90] * 8, rest=0.0)), CountConfig(repetitions=1)).count <= 2
+    assert (
+        count(several, perform_exercise(plan_swings([90] * 8, rest=0.0)), CountConfig(repetitions=1)).count
+        <= 2
+    )
 
 
 def test_the_other_side_is_counted_as_mirrored():
-    left, right = (perform_exercise(plan_swings([90] * times), side=side) for times, side in ((1, "left"), (3, "right")))
+    left, right = (
+        perform_exercise(plan_swings([90] * times), side=side) for times, side in ((1, "left"), (3, "right"))
+    )
     found = count(left, right)
     assert (found.count, found.mirrored) == (3, 3)
     assert "3 mirrored" in found.text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from exercises import CORE, perform_exercise, raise_arms, plan_swings
+from exercises import CORE, perform_exercise, plan_swings, raise_arms
 from movements import open_clip, slow_down, view_from
 
 from jeanie.errors import ConfigError, DataError
@@ -105,7 +105,9 @@ def test_another_movement_has_a_low_score():
 
 
 def test_the_page_shows_the_score(tmp_path):
-    text = score(REFERENCE, perform_exercise(plan_swings([60]))).write_html(tmp_path / "score.html").read_text()
+    text = (
+        score(REFERENCE, perform_exercise(plan_swings([60]))).write_html(tmp_path / "score.html").read_text()
+    )
     assert "of 100" in text
     assert "points" in text
 
