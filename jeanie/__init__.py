@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     )
     from jeanie.plots import draw_alignment, draw_poses, new_figure
     from jeanie.recogniser import Library, Recogniser, Recognition
+    from jeanie.recogniser.exercise.repetitions import RepetitionCount, count
+    from jeanie.recogniser.exercise.score import Score, score
     from jeanie.recogniser.explain.explain import Explanation, explain
     from jeanie.recogniser.labelling import label
     from jeanie.recogniser.search.find import find
@@ -88,8 +90,10 @@ __all__ = [
     "Recipe",
     "Recogniser",
     "Recognition",
+    "RepetitionCount",
     "Report",
     "Run",
+    "Score",
     "ShapeError",
     "TemporalEncoderConfig",
     "TrainConfig",
@@ -99,6 +103,7 @@ __all__ = [
     "classify",
     "compare",
     "convert",
+    "count",
     "detect_format",
     "distances",
     "draw_alignment",
@@ -115,6 +120,7 @@ __all__ = [
     "open_synthetic",
     "read_motion",
     "scale",
+    "score",
     "trace",
     "train",
     "write_html",
@@ -183,6 +189,14 @@ _NAMES = {
         "Library",
         "Recogniser",
         "Recognition",
+    ),
+    "jeanie.recogniser.exercise.repetitions": (
+        "RepetitionCount",
+        "count",
+    ),
+    "jeanie.recogniser.exercise.score": (
+        "Score",
+        "score",
     ),
     "jeanie.recogniser.explain.explain": (
         "Explanation",

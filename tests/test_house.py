@@ -59,6 +59,7 @@ MAY_IMPORT_INSIDE = {
     "recogniser.stream": {"library", "gallery"},
     "recogniser.search": {"fingerprints", "gallery"},
     "recogniser.explain": {"gallery"},
+    "recogniser.exercise": {"explain", "stream"},
 }
 
 # Function names that are a bare participle. Words of the field are fine: sorted, batched.
@@ -283,8 +284,10 @@ NAMES = {
     "PROTOCOLS",
     "Recognition",
     "Run",
+    "score",
     "TrainConfig",
     "convert",
+    "count",
     "explain",
     "find",
     "label",

@@ -10,6 +10,7 @@ from jeanie.cli.actions import actions, forget, rename
 from jeanie.cli.cache import cache
 from jeanie.cli.calibrate import calibrate
 from jeanie.cli.compare import align
+from jeanie.cli.count import count
 from jeanie.cli.enrol import enrol
 from jeanie.cli.evaluate import evaluate
 from jeanie.cli.export_onnx import export_onnx
@@ -23,6 +24,7 @@ from jeanie.cli.prepare import prepare
 from jeanie.cli.pretrain import pretrain
 from jeanie.cli.protocols import protocols
 from jeanie.cli.recognise import recognise
+from jeanie.cli.score import score
 from jeanie.cli.setups import setups
 from jeanie.cli.tables import tables
 from jeanie.cli.terminal import track_command
@@ -36,6 +38,7 @@ __all__ = ["COMMANDS", "app", "command_name", "main"]
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Recognise": (enrol, recognise, watch, calibrate, align, actions, rename, forget),
+    "Exercise": (count, score),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
     "Data": (info, layout, prepare, setups),

@@ -7,12 +7,11 @@ import typer
 from jeanie.cli.options import (
     EncoderPaths,
     Files,
-    FormatName,
-    LayoutName,
     MetricPaths,
     Migrate,
     ModelFolder,
     Place,
+    accept_read_options,
     describe_migration,
     find_library,
     load_model,
@@ -20,25 +19,27 @@ from jeanie.cli.options import (
     read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.datasets import ReadOptions
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.recogniser import Recogniser
 
 __all__ = ["calibrate"]
 
 
+@accept_read_options
 def calibrate(
     files: Files,
     library: Place = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Delete the calibration recordings that the library has.")
     ] = False,
-    form: FormatName = None,
-    layout: LayoutName = None,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
 
@@ -48,7 +49,7 @@ def calibrate(
     with exit_on_error(as_json):
         motions = [
             name_motion(motion, file)
-            for file, motion in zip(files, read_motions(files, form, layout), strict=True)
+            for file, motion in zip(files, read_motions(files, options), strict=True)
         ]
         loaded = load_model(model, encoders, metrics)
         for motion in motions:

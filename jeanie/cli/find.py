@@ -1,7 +1,6 @@
 """``jeanie find``: search recordings for segments like an example."""
 
 import json
-from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +18,10 @@ from jeanie.cli.options import (
     accept_read_options,
     load_model,
     open_source,
+    select_part,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
 from jeanie.datasets import ReadOptions
-from jeanie.errors import ConfigError
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import Hit, rate_matches
 from jeanie.recogniser.search.find import SearchResult
@@ -71,9 +70,7 @@ def find(
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
-        query = options.read(example)
-        if part is not None:
-            query = query[_parse_part(part, query.rate or 30.0, len(query))]
+        query = select_part(options.read(example), part)
         loaded, dataset = load_model(model, encoders, metrics), open_source(archive, pattern, options)
         with show_progress(not as_json) as bar:
             found = find_in(
@@ -103,21 +100,6 @@ def find(
 def default_cache() -> Path:
     """Return the search cache of this user."""
     return user_folder("cache") / "search"
-
-
-def _parse_part(part: str, rate: float, frames: int) -> slice:
-    """Return the frames of a part in seconds, such as "2.5-4"."""
-    first, dash, last = part.partition("-")
-    try:
-        start, end = float(first or 0), float(last) if last else frames / rate
-    except ValueError:
-        start, end, dash = 0.0, 0.0, ""
-    cut = slice(round(start * rate), round(end * rate))
-    if not dash or not isfinite(start + end) or not 0 <= cut.start < min(cut.stop, frames):
-        raise ConfigError(
-            f"--part must be START-END in seconds within the {frames / rate:.1f} s of the example, got {part!r}"
-        )
-    return cut
 
 
 def _print_result(found: SearchResult, hits: list[Hit], files: dict[str, str]) -> None:

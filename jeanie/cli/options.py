@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -37,6 +38,7 @@ __all__ = [
     "name_motion",
     "open_source",
     "read_motions",
+    "select_part",
 ]
 
 Place = Annotated[
@@ -256,3 +258,23 @@ def open_source(text: str, pattern: str | None = None, options: ReadOptions | No
 def describe_migration(count: int) -> str:
     """Return a note about examples of another model, or nothing."""
     return f"{quantity(count, 'example')} of another model will be encoded with this one" if count else ""
+
+
+def select_part(motion: Motion, part: str | None) -> Motion:
+    """Return a part of a motion in seconds, such as "2.5-4"; None is the whole."""
+    return motion if part is None else motion[_parse_part(part, motion.rate or 30.0, len(motion))]
+
+
+def _parse_part(part: str, rate: float, frames: int) -> slice:
+    """Return the frames of a part in seconds, such as "2.5-4"."""
+    first, dash, last = part.partition("-")
+    try:
+        start, end = float(first or 0), float(last) if last else frames / rate
+    except ValueError:
+        start, end, dash = 0.0, 0.0, ""
+    cut = slice(round(start * rate), round(end * rate))
+    if not dash or not isfinite(start + end) or not 0 <= cut.start < min(cut.stop, frames):
+        raise ConfigError(
+            f"--part must be START-END in seconds within the {frames / rate:.1f} s of the example, got {part!r}"
+        )
+    return cut

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 
+from jeanie.cli.live_count import count_in_folder, count_live
 from jeanie.cli.options import (
     EncoderPaths,
     MetricPaths,
@@ -53,6 +54,12 @@ def watch(
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Also print movements that match no enrolled action.")
     ] = False,
+    count: Annotated[
+        str | None,
+        typer.Option(
+            "--count", metavar="ACTION", help="Count the repetitions of this enrolled action instead."
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Stop when all recordings in the folder are done.")
     ] = False,
@@ -79,11 +86,19 @@ def watch(
                 raise ConfigError(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
                 )
+            if count is not None and source == "-":
+                count_live(recogniser.list_examples(count), options, as_json)
+                return
             if source == "-":
                 _watch_lines(recogniser, options, persons, unknown, as_json)
                 return
             files = watch_folder(source, every=every, once=once)
-            if _watch_folder(recogniser, files, options, long, persons, unknown, as_json):
+            bad = (
+                _watch_folder(recogniser, files, options, long, persons, unknown, as_json)
+                if count is None
+                else count_in_folder(recogniser, count, files, options, as_json)
+            )
+            if bad:
                 raise typer.Exit(1)
 
 

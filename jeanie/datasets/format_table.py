@@ -27,6 +27,7 @@ from jeanie.datasets.formats.mvnx import read_mvnx
 from jeanie.datasets.formats.ntu import read_ntu
 from jeanie.datasets.formats.openpose import read_openpose
 from jeanie.datasets.formats.pose_arrays import read_npy, read_npz_poses
+from jeanie.datasets.formats.precog import PRECOG_HEADER, read_precog
 from jeanie.datasets.formats.pyskl import read_pyskl
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import read_uwa3d, read_uwa3d_multiview
@@ -125,6 +126,7 @@ def _is_coco(name: str, head: bytes) -> bool:
 FORMATS: dict[str, Format] = {
     "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
     "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
+    "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
     "npz": Format("npz of a motion, or of one array of poses", _match_start(b"PK\x03\x04"), read_npz_poses),
     "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),
     "mvnx": Format("Xsens MVNX", _is_mvnx, read_mvnx),

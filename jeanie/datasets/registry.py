@@ -14,6 +14,7 @@ from jeanie.datasets.formats.hdf5 import open_hdf5
 from jeanie.datasets.formats.kinect import open_action_pairs, open_msraction3d, open_nw_ucla, open_sbu
 from jeanie.datasets.formats.kinetics import open_kinetics
 from jeanie.datasets.formats.ntu import open_ntu60, open_ntu120
+from jeanie.datasets.formats.precog import open_precog
 from jeanie.datasets.formats.pyskl import open_pyskl
 from jeanie.datasets.formats.uwa import open_uwa3d, open_uwa3d_multiview
 from jeanie.datasets.reading import ReadOptions
@@ -34,6 +35,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "nw-ucla": open_nw_ucla,
     "sbu": open_sbu,
     "cmu": open_cmu,
+    "precog": open_precog,
     "pyskl": open_pyskl,
     "st-gcn": open_st_gcn,
     "ctr-gcn": open_ctr_gcn,

@@ -17,6 +17,8 @@ from jeanie.fewshot import Features, FewShotModel
 from jeanie.recogniser.background import BackgroundSet, log_distance
 from jeanie.recogniser.calibration import cut_recordings, reduce_recording
 from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration, compute_evidence
+from jeanie.recogniser.exercise.repetitions import CountConfig, RepetitionCount, count
+from jeanie.recogniser.exercise.score import Score, ScoreConfig, score
 from jeanie.recogniser.explain.explain import Explanation, explain
 from jeanie.recogniser.fingerprints import ModelFingerprints
 from jeanie.recogniser.gallery import Gallery, GallerySnapshot, NearestExamples, encode_motions
@@ -202,6 +204,13 @@ class Recogniser:
             encode_motions(self.model, [recording], "support")
         return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
 
+    def list_examples(self, label: str) -> list[Motion]:
+        """Return the examples of an action, oldest first."""
+        label = normalise_label(label)
+        if label not in self.actions:
+            raise ConfigError(f"{self.library.place}: no action {label!r}; enrol it first")
+        return [example.motion for example in self.library.examples() if example.label == label]
+
     def forget(self, label: str) -> int:
         """Delete an action and its negative examples; return how many examples it had."""
         return forget_action(self.library, label)
@@ -254,6 +263,14 @@ class Recogniser:
         example = self.library.example(recognition.example)
         is_same = recognition.label is not None
         return explain(self.model, motion, example.motion, label=example.label, same=is_same)
+
+    def count(self, label: str, motion: Motion, config: CountConfig | None = None) -> RepetitionCount:
+        """Count the repetitions of an enrolled action in a recording."""
+        return count(self.list_examples(label), _check_motion(motion), config)
+
+    def score(self, label: str, motion: Motion, config: ScoreConfig | None = None) -> Score:
+        """Score a performance of an enrolled action, from 0 to 100, against its examples."""
+        return score(self.list_examples(label), _check_motion(motion), config)
 
     def stream(
         self,

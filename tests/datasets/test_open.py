@@ -66,12 +66,14 @@ TRC = (
     "PathFileType\t4\t(X/Y/Z)\ta.trc\nDataRate\tCameraRate\tNumFrames\tNumMarkers\tUnits\n100\t100\t1\t1\tmm\n"
     "Frame#\tTime\tHead\t\t\n\t\tX1\tY1\tZ1\n1\t0.00\t1\t1700\t30\n"
 )
+PRECOG = "HipCenter; Spine; ShoulderCenter; Head; ...\n" + ";".join(["0.1 0.2 2.5"] * 20 + ["3"]) + "\n"
 PERSON = {"pose": [0.4, 0.5] * 18, "score": [0.9] * 18}
 ANNOTATION = {"frame_dir": "a", "label": 0, "keypoint": np.ones((1, 4, 17, 2))}
 # name and content -> format, joints
 FILES = {
     "clip.bvh": (BVH, "bvh", 2),
     "clip.trc": (TRC, "trc", 1),
+    "Seq1_2.csv": (PRECOG, "precog", 20),
     "S001C001P001R001A001.skeleton": (ntu(), "ntu", 25),
     "a01_s01_e01_v02.json": (json.dumps({"skeletons": [[[1, 2, 3]] * 20]}), "nw-ucla", 20),
     "kinetics.json": (json.dumps({"data": [{"frame_index": 1, "skeleton": [PERSON]}]}), "kinetics", 18),
@@ -169,7 +171,7 @@ def test_an_archive_is_not_a_single_motion(tmp_path):
 
 @needs
 @pytest.mark.parametrize(
-    ("name", "count"), [("msraction3d", 566), ("nw-ucla", 1484), ("sbu", 282), ("cmu", 2425)]
+    ("name", "count"), [("msraction3d", 566), ("nw-ucla", 1484), ("sbu", 282), ("cmu", 2425), ("precog", 70)]
 )
 def test_data_sets_are_found_in_the_folder_of_the_environment(monkeypatch, name, count):
     monkeypatch.setenv("JEANIE_DATA", str(DATA))

@@ -17,7 +17,7 @@ from jeanie.recogniser.explain.tempo import Part, locate_blocks, measure_parts
 from jeanie.recogniser.explain.wording import Likeness, describe
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Explanation", "Recording", "Step", "explain"]
+__all__ = ["Explanation", "Recording", "Step", "describe_recording", "explain"]
 
 # Mean difference of the three joints that differ most, in percent of the body height. On MSRAction3D, recordings of the
 # same action have a median of 10.5 and 10 % lie below 7; those of two actions have 17.7, and 90 % lie above 10.5.
@@ -172,7 +172,7 @@ def explain(
     >>> print(explain(FewShotModel.raw(), clip, clip))
     same movement, at the same speed
     """
-    recordings = _describe_recording(query), _describe_recording(support)
+    recordings = describe_recording(query), describe_recording(support)
     query, support, persons, match = _match_motions(model, query, support)
     alignment, reflected = match.alignment, match.is_mirrored
     moments = [locate_blocks(model, motion) for motion in (query, support)]
@@ -308,7 +308,8 @@ def _duration(motion: Motion, timed: bool) -> float:
     return len(motion) / motion.rate if timed and motion.rate is not None else float(len(motion))
 
 
-def _describe_recording(motion: Motion) -> Recording:
+def describe_recording(motion: Motion) -> Recording:
+    """Return the facts about a recording."""
     label = None if motion.label is None else str(motion.label)
     return Recording(motion.name, label, len(motion), motion.rate, motion.persons)
 

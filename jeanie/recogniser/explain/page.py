@@ -24,7 +24,7 @@ _SPACING = 1.25  # between persons, in the unit of canonical bodies
 
 
 def write_page(path: Path, explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -> Path:
-    """Write the page of an explanation (in plain values) and its bodies."""
+    """Write the page of an explanation (in plain values) and its bodies; ``chips`` in it replaces the distance."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, render_page(explanation, bodies).encode())
     return path
@@ -153,7 +153,8 @@ def _position_on_path(path: Sequence[Sequence[float]], frame: float) -> float:
 
 def _render_chips(explanation: Mapping[str, Any]) -> str:
     turn, tempo = explanation["turn"], explanation["tempo"]
-    chips = [("distance", f"{explanation['distance']:.3g}"), ("tempo", f"{tempo:.2f} times as long")]
+    chips = list(explanation.get("chips", {"distance": f"{explanation['distance']:.3g}"}).items())
+    chips.append(("tempo", f"{tempo:.2f} times as long"))
     if turn is not None:
         side = "" if abs(turn) < 1 else " to the person's left" if turn > 0 else " to the person's right"
         chips.append(("camera", f"{abs(turn):.0f} degrees{side}"))

@@ -15,6 +15,7 @@ __all__ = ["MAX_TICK_RATE", "PoseSampler", "PoseSamples"]
 CORE = LAYOUTS["core15"]
 MAX_TICK_RATE = 15.0  # ticks per second
 _PAST_SECONDS = 2.0  # for the size and the facing direction of a body
+_MOVING = 4  # joints that determine the speed: those that move most, so that one hand is enough
 _LAG_SECONDS = 0.25  # for speeds: long enough that sensor jitter is small against limb motion
 
 
@@ -94,7 +95,7 @@ class PoseSampler:
         body, _ = normalise_bodies(flat, present)
         size = _compute_unit_length(flat, present, body)
         moved = flat[:, -1] - flat[:, -1 - self.lag]
-        square = (moved.square().sum(-1) * present).sum(-1) / present.sum(-1).clamp_min(1)
+        square = (moved.square().sum(-1) * present).topk(_MOVING).values.mean(-1)
         speed = (square.sqrt() / size * (self.rate / self.lag)).unflatten(0, (new, -1))
         wide = torch.cat([torch.zeros(missing, *seen.shape[1:], dtype=torch.bool), seen])
         followed = wide.unfold(0, self._past, 1)[..., -1 - self.lag :].all(-1)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -28,10 +28,14 @@ _BEYOND = 1.5  # times as long as the longest example is more than one action
 
 
 class StreamConfig(Config):
-    """When a movement starts and ends. Speeds are in body units per second (about 1.3 units per body height)."""
+    """When a movement starts and ends.
 
-    start_speed: float = Field(default=0.25, gt=0, description="speed that starts a movement")
-    stop_speed: float = Field(default=0.15, gt=0, description="speed below which a movement may end")
+    A speed is the root mean square of the four fastest joints, in body units per second (about 1.3 units per body
+    height).
+    """
+
+    start_speed: float = Field(default=0.3, gt=0, description="speed that starts a movement")
+    stop_speed: float = Field(default=0.2, gt=0, description="speed below which a movement may end")
     quiet: float = Field(default=0.4, gt=0, description="seconds below stop_speed that end a movement")
     margin: float = Field(default=0.2, ge=0, description="seconds kept before and after a movement")
     shortest: float = Field(default=0.4, gt=0, description="minimum duration of a movement in seconds")
@@ -42,7 +46,8 @@ class StreamConfig(Config):
 class Event:
     """A movement, frames ``start`` to ``end`` (exclusive), and its action, None if no action matches.
 
-    ``person`` is the index of the person if persons are followed separately.
+    ``person`` is the index of the person if persons are followed separately. ``motion`` has the frames of the movement:
+    it can be enrolled, rejected or explained.
     """
 
     start: int
@@ -52,6 +57,7 @@ class Event:
     confidence: float
     distance: float
     person: int | None = None
+    motion: Motion | None = field(default=None, repr=False, compare=False)
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -108,6 +114,11 @@ class MotionBuffer:
         self._keep, self._rows = keep, torch.zeros(0)
         self.end = 0
 
+    @property
+    def start(self) -> int:
+        """Index of the oldest row."""
+        return self.end - len(self._rows)
+
     def add(self, rows: Tensor) -> None:
         """Append rows and drop the oldest ones."""
         self._rows = torch.cat([self._rows, rows]) if self.end else rows.clone()
@@ -117,8 +128,7 @@ class MotionBuffer:
 
     def read(self, start: int, end: int) -> Tensor:
         """Return the rows from ``start`` to ``end`` (exclusive) that are still stored."""
-        first = self.end - len(self._rows)
-        return self._rows[max(0, start - first) : max(0, end - first)]
+        return self._rows[max(0, start - self.start) : max(0, end - self.start)]
 
 
 class Segmenter:
@@ -265,17 +275,29 @@ class Segmenter:
 
     def _recognise(self, start: int, end: int) -> Answer:
         self.work += 1
-        frames = self._sampler.frames
-        joints, valid = (past.read(start * frames, end * frames) for past in (self._joints, self._valid))
+        motion = self._read_motion(start, end)
         try:
-            return self._recogniser.recognise(Motion(joints, self._layout, valid=valid, rate=self._rate))
+            return _NoAnswer() if motion is None else self._recogniser.recognise(motion)
         except DataError:  # too few visible joints
             return _NoAnswer()
+
+    def _read_motion(self, start: int, end: int) -> Motion | None:
+        """Return the frames of some ticks, or None if nobody is visible in them."""
+        frames = self._sampler.frames
+        joints, valid = (past.read(start * frames, end * frames) for past in (self._joints, self._valid))
+        return Motion(joints, self._layout, valid=valid, rate=self._rate) if bool(valid.any()) else None
 
     def _make_event(self, start: int, end: int, label: str | None, answer: Answer) -> Event:
         frames = self._sampler.frames
         return Event(
-            start * frames, end * frames, self._rate, label, answer.confidence, answer.distance, self._person
+            start * frames,
+            end * frames,
+            self._rate,
+            label,
+            answer.confidence,
+            answer.distance,
+            self._person,
+            self._read_motion(start, end),
         )
 
     def _refresh_templates(self) -> None:

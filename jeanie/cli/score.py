@@ -1,0 +1,62 @@
+"""``jeanie score``: score a performance against references."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from jeanie.cli.options import accept_read_options, name_motion
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report
+from jeanie.datasets import ReadOptions
+from jeanie.recogniser.exercise.score import Score, ScoreConfig
+from jeanie.recogniser.exercise.score import score as score_motion
+
+__all__ = ["score"]
+
+
+@accept_read_options
+def score(
+    example: Annotated[Path, typer.Argument(help="Reference performance.")],
+    recording: Annotated[Path, typer.Argument(help="Performance to score.")],
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option("--reference", help="Another reference performance; may be given several times."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, max=180, help="Degrees that a joint may deviate without loss of points.")
+    ] = 10.0,
+    tempo: Annotated[
+        float, typer.Option(min=1, help="Factor of slower or faster performance without loss of points.")
+    ] = 2.2,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Score the mirror image of the performance.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write an HTML page that plays both performances in step.")
+    ] = None,
+    as_json: AsJson = False,
+    *,
+    options: ReadOptions,
+) -> None:
+    """Score a performance from 0 to 100: the joints and phases that cost points, angles, symmetry and tempo."""
+    with exit_on_error(as_json):
+        references = [name_motion(options.read(file), file) for file in (example, *(reference or ()))]
+        motion = name_motion(options.read(recording), recording)
+        config = ScoreConfig(tolerance=tolerance, tempo=tempo)
+        found = score_motion(references, motion.mirror() if mirror else motion, config)
+        page = {} if html is None else {"page": str(found.write_html(html))}
+        note = "" if html is None else f"{html}: page of both performances"
+        print_report(found.json() | page, [found.text, _build_table(found), note], as_json)
+
+
+def _build_table(found: Score) -> Table:
+    """Return one row per joint: points, deviation, and range of motion beside that of the reference."""
+    table = Table("joint", box=None, pad_edge=False)
+    for name in ("points lost", "deviation", "range of motion", "reference"):
+        table.add_column(name, justify="right")
+    for one in found.joints:
+        ranges = [side.get(one.joint) for side in (found.angles, found.reference_angles)]
+        cells = ["" if pair is None else f"{pair[1] - pair[0]:.0f}°" for pair in ranges]
+        table.add_row(one.joint.replace("_", " "), f"{one.points:.1f}", f"{one.degrees:.0f}°", *cells)
+    return table

@@ -1,0 +1,1 @@
+"""Exercises: repetitions are counted, and a performance is scored against references."""

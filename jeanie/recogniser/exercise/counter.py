@@ -1,0 +1,95 @@
+"""Count repetitions while frames come in, with bounded memory and bounded work per frame."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from jeanie.errors import ConfigError
+from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
+from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_costs
+from jeanie.recogniser.exercise.passes import measure_pass
+from jeanie.recogniser.exercise.repetitions import CountConfig, Repetition, describe_pass
+from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.recogniser.stream.segmenter import MotionBuffer
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["RepetitionCounter"]
+
+_WAIT = 0.3  # seconds that a repetition must remain part of the cheapest explanation before it is reported
+_LONGEST = 60.0  # seconds of past poses in memory; a repetition takes at most as long
+_WIDER = 2.0  # the tilt of the sensor and the proportions of the person are unknown: a wide limit
+
+
+class RepetitionCounter:
+    """Count repetitions in live frames of one person. ``push`` returns the repetitions that have ended.
+
+    ``count`` reads a whole recording first and corrects for the tilt of its sensor; this class cannot.
+
+    Args:
+        example: A recording of one repetition or more. Of several examples, the newest one is used.
+        layout: Layout of the frames.
+        rate: Frames per second.
+        config: What counts as a repetition; mirror images are not counted.
+    """
+
+    def __init__(
+        self,
+        example: Motion | Sequence[Motion],
+        layout: Layout,
+        *,
+        rate: float = 30.0,
+        config: CountConfig | None = None,
+    ) -> None:
+        if not 0 < rate < float("inf"):
+            raise ConfigError(f"rate is frames per second and must be above 0, got {rate!r}")
+        self._config = CountConfig() if config is None else config
+        self._rate = float(rate)
+        self._sampler = PoseSampler(layout, 1, self._rate)
+        newest = example if isinstance(example, Motion) else list(example)[-1]
+        self._cycle: Cycle = extract_cycle(newest, self._sampler.rate, self._config.repetitions)
+        self._decoder = CycleDecoder(len(self._cycle), _WIDER * self._config.other)
+        self._poses = MotionBuffer(round(_LONGEST * self._sampler.rate))
+        self._reported = 0  # ticks before this one belong to repetitions that were reported or refused
+        self.count = 0
+
+    def push(
+        self, joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"] | None = None
+    ) -> list[Repetition]:
+        """Add frames and return the repetitions that have ended. Joints that are NaN or (0, 0, 0) are missing."""
+        seen = joints.isfinite().all(-1)
+        seen = seen & ((joints != 0).any(-1) if valid is None else valid)
+        ticks = self._sampler.push(torch.where(seen[..., None], joints, 0.0)[:, None], seen[:, None])
+        if not len(ticks):
+            return []
+        poses = ticks.poses[:, 0].double()
+        self._poses.add(poses)
+        self._decoder.push(compute_costs(poses, self._cycle))
+        now = self._poses.end - round(_WAIT * self._sampler.rate)
+        return self._report([one for one in self._decoder.list_passes() if one.end <= now])
+
+    def finish(self) -> list[Repetition]:
+        """End the stream and return the last repetitions."""
+        return self._report(self._decoder.list_passes(finish=True))
+
+    def _report(self, passes: list[Pass]) -> list[Repetition]:
+        found = []
+        first = max(self._reported, self._poses.start)
+        for one in passes:
+            if one.start < first or one.end - one.start < 2:
+                continue
+            first = self._reported = one.end
+            poses = self._poses.read(one.start, one.end)
+            measured = measure_pass(poses, self._cycle, Pass(0, len(poses)))
+            if measured.similarity >= self._config.similarity and measured.amplitude >= self._config.smallest:
+                found.append(
+                    describe_pass(
+                        measured, poses[measured.start : measured.end], self._cycle, self._config, self._sampler,
+                        self._rate, since=one.start,
+                    )
+                )  # fmt: skip
+        self._decoder.forget_before(self._reported)
+        self.count += sum(not one.is_partial for one in found)
+        return found

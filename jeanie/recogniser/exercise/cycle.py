@@ -1,0 +1,132 @@
+"""One repetition of an example as a sequence of poses: rest is cut off, and a periodic example gives one period."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from jeanie.errors import ConfigError, DataError
+from jeanie.skeleton.canonical_body import compute_canonical_body
+from jeanie.skeleton.layout import LAYOUTS
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["Cycle", "extract_cycle", "find_movement", "make_cycle"]
+
+CORE = LAYOUTS["core15"]
+_STILL = 0.08  # of the largest distance from the first or the last pose: less is rest
+_SHORTEST = 0.3  # seconds of a period
+_PERIODIC = 0.3  # change over one period, relative to the change over an arbitrary time
+_ALIKE = 0.1  # multiples of a period fit as well: the first within this of the best wins
+_OVERLAP = 1.8  # smallest number of periods in a periodic example
+_FEWEST = 6  # poses of a cycle
+MOVES = 0.03  # body units: an example whose joints all move less shows a still person
+_EMPHASIS = 0.5  # exponent of the variance in the weight of a joint
+_FLOOR = 0.1  # smallest variance of a joint, relative to that of the joint that moves most
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle:
+    """Poses of one repetition at ``rate`` poses per second, with the weight and the variance of each joint."""
+
+    poses: Float[Tensor, "pose 15 3"]
+    rate: float
+    weights: Float[Tensor, " 15"]
+    variances: Float[Tensor, " 15"]
+
+    def __len__(self) -> int:
+        return self.poses.shape[0]
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the repetition."""
+        return (len(self) - 1) / self.rate
+
+    def mirror(self) -> "Cycle":
+        """Return the cycle of the mirror image."""
+        order = list(CORE.mirror_indices)
+        return Cycle(CORE.mirror_joints(self.poses), self.rate, self.weights[order], self.variances[order])
+
+
+def extract_cycle(example: Motion, rate: float, repetitions: int | None = None) -> Cycle:
+    """Return one repetition of an example, sampled at ``rate`` poses per second.
+
+    Args:
+        example: One repetition, or several of equal duration. Of several persons, the most active one counts.
+        repetitions: Number of repetitions in the example. By default a periodic example is split at its period, and
+            any other example is one repetition.
+
+    Raises:
+        DataError: Nobody moves in the example.
+    """
+    if repetitions is not None and repetitions < 1:
+        raise ConfigError(f"repetitions counts those in the example, at least 1, got {repetitions}")
+    count = max(_FEWEST, round(len(example) / (example.rate or 30.0) * rate))
+    body, present = compute_canonical_body(example.select_most_active(1), count, torch.float64)
+    poses = body[:, 0, : len(CORE)]
+    first, last = find_movement(poses)
+    poses = poses[first : last + 1]
+    period = _find_period(poses, rate) if repetitions is None else (len(poses) - 1) / repetitions
+    length = max(2, round(period) + 1)
+    # a period in the middle that starts at the same phase as the example
+    start = min(round(period * ((len(poses) - 1) / period // 2)), len(poses) - length)
+    poses = poses[start : start + length]
+    name = example.name or "the example"
+    spread = _compute_variances(poses)
+    if float(spread.max()) < MOVES**2:
+        raise DataError(f"{name}: nobody moves; an example of an exercise shows one repetition or more")
+    if len(poses) < _FEWEST:
+        positions = torch.linspace(0, len(poses) - 1, _FEWEST, dtype=torch.float64)
+        low = positions.floor().long().clamp_max(len(poses) - 2)
+        share = (positions - low)[:, None, None]
+        poses, rate = (
+            poses[low] + share * (poses[low + 1] - poses[low]),
+            rate * (_FEWEST - 1) / (len(poses) - 1),
+        )
+    return make_cycle(poses, rate, present[0, 0, : len(CORE)])
+
+
+def make_cycle(poses: Float[Tensor, "pose 15 3"], rate: float, present: Bool[Tensor, " 15"]) -> Cycle:
+    """Return the cycle of poses; joints count more the more they move."""
+    spread = _compute_variances(poses)
+    relative = (spread / spread.max().clamp_min(1e-12)).clamp_min(_FLOOR)
+    return Cycle(poses, rate, relative**_EMPHASIS * present, relative * spread.max())
+
+
+def _compute_variances(poses: Float[Tensor, "pose 15 3"]) -> Float[Tensor, " 15"]:
+    return (poses - poses.mean(0)).square().sum(-1).mean(0)
+
+
+def find_movement(poses: Float[Tensor, "pose 15 3"]) -> tuple[int, int]:
+    """Return the first and the last pose of the movement, without the rest before and after it.
+
+    At rest a body stays near its first or its last pose. Joints count more the more they move, so noise counts little.
+    """
+    scaled = (poses * _compute_variances(poses).sqrt()[:, None]).flatten(1)
+    start, end = ((scaled - scaled[at]).norm(dim=1) for at in (0, -1))
+    moved, stays = (start > _STILL * start.max()).nonzero()[:, 0], (end > _STILL * end.max()).nonzero()[:, 0]
+    if not len(moved) or not len(stays):
+        return 0, len(poses) - 1
+    return max(0, int(moved[0]) - 1), min(len(poses) - 1, int(stays[-1]) + 1)
+
+
+def _find_period(poses: Float[Tensor, "pose 15 3"], rate: float) -> float:
+    """Return the number of poses of one period; the whole length unless the example is periodic.
+
+    The change over a lag is the mean of |x[t + lag] - x[t]|^2 / (2 variance): 1 for an arbitrary time and 0 for a
+    perfect period.
+    """
+    whole = len(poses) - 1
+    joints = poses * _compute_variances(poses).sqrt().sqrt()[:, None]
+    flat = joints.flatten(1)
+    variance = (flat - flat.mean(0)).square().sum(1).mean()
+    lags = range(max(2, round(_SHORTEST * rate)), int(len(poses) / _OVERLAP) + 1)
+    if len(lags) < 3 or variance <= 0:
+        return float(whole)
+    change = torch.stack([(flat[lag:] - flat[:-lag]).square().sum(1).mean() for lag in lags]) / (2 * variance)
+    lowest = (change[1:-1] <= change[:-2]) & (change[1:-1] <= change[2:]) & (change[1:-1] < _PERIODIC)
+    minima = lowest.nonzero()[:, 0] + 1
+    if not len(minima):
+        return float(whole)
+    first = minima[change[minima] <= change[minima].min() + _ALIKE][0]
+    return float(lags[int(first)])

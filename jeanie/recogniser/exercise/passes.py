@@ -1,0 +1,177 @@
+"""Compare one pass through a cycle with the cycle itself: amplitude, correlation, and constant difference."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from jeanie.alignment import trace
+from jeanie.recogniser.exercise.cycle import CORE, Cycle, make_cycle
+from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_costs
+
+__all__ = [
+    "MeasuredPass",
+    "PoseChange",
+    "estimate_pose_change",
+    "estimate_rotation",
+    "find_passes",
+    "measure_pass",
+]
+
+# The first search, while the tilt of the sensor and the offset of the person are unknown, has wider limits.
+_WIDER = (2.0, 4.0)  # factors of the cost of other movements; the second if the first finds nothing
+_OWN_SIMILARITY = 0.7  # of a repetition with the other repetitions of the same recording
+_SURE = 0.85  # mean similarity
+_NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredPass:
+    """A pass without the rest before and after it.
+
+    ``own`` and ``example`` are the mean poses of the pass and of the cycle along their alignment: ``path`` counts
+    ticks from ``since`` and poses of the cycle.
+    """
+
+    start: int
+    end: int
+    amplitude: float
+    similarity: float
+    own: Float[Tensor, "15 3"]
+    example: Float[Tensor, "15 3"]
+    since: int
+    path: Int[Tensor, "step 2"]
+
+
+def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> MeasuredPass:
+    """Align a pass with its cycle and measure it.
+
+    With aligned poses q and r about their means, and the joints' weights in the product, the amplitude is
+    <q, r> / <r, r> and the similarity <q, r> / sqrt(<q, q> <r, r>).
+    """
+    part = poses[one.start : one.end].to(cycle.poses)
+    weights = cycle.weights * (part != 0).any(-1).all(0)
+    scale = weights.sqrt()[:, None]
+    cost = torch.cdist((part * scale).flatten(1), (cycle.poses * scale).flatten(1)).square()
+    path = trace(cost[None], gamma=0.0)[0].path
+    ours, theirs = part[path[:, 0]], cycle.poses[path[:, 1]]
+    q, r = (side - side.mean(0) for side in (ours, theirs))
+    common, own, other = ((weights[:, None] * product).sum() for product in (q * r, q * q, r * r))
+    first = int(path[path[:, 1] == 0, 0].max())
+    last = int(path[path[:, 1] == len(cycle) - 1, 0].min())
+    return MeasuredPass(
+        one.start + first,
+        max(one.start + last, one.start + first + 1) + 1,
+        float(common / other.clamp_min(1e-12)),
+        float(common / (own * other).sqrt().clamp_min(1e-12)),
+        ours.mean(0) * (weights > 0)[:, None],
+        theirs.mean(0) * (weights > 0)[:, None],
+        one.start,
+        path,
+    )
+
+
+def find_passes(
+    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, other: float, similarity: float
+) -> list[MeasuredPass]:
+    """Return the passes of a recording.
+
+    The tilt of the sensor and the proportions of the body are constant differences between the recording and the cycle.
+    A first guess of the tilt comes from the mean poses of both. A search with a wide limit gives tilt and offset, and
+    the last search is made without them.
+    """
+    poses = poses.to(cycle.poses)
+    seen = (poses != 0).any(-1, keepdim=True)
+    guess = estimate_rotation(poses.mean(0), cycle.poses.mean(0))
+    unturned = torch.zeros(len(CORE), 3, dtype=poses.dtype)
+    starts = (
+        PoseChange(guess, unturned),
+        PoseChange(guess, cycle.poses.mean(0) - poses.mean(0) @ guess),
+        PoseChange(torch.eye(3, dtype=poses.dtype), unturned),
+    )
+    best: list[MeasuredPass] = []
+    changed = poses
+    for start, factor in product(starts, _WIDER):
+        if best and factor > _WIDER[0]:
+            continue
+        turned = torch.where(seen, start.apply(poses), 0.0)
+        rough = _decode(turned, cycle, factor * other, similarity)
+        if rough:
+            turned = torch.where(seen, estimate_pose_change(rough).apply(turned), 0.0)
+            found = _decode(turned, cycle, other, similarity)
+            if _rank(found) > _rank(best):
+                best, changed = found, turned
+        if is_sure(best):
+            break
+    if not best:
+        return []
+    own = adapt_cycle(changed, cycle, best)
+    passes = _decode(changed, own, other, _OWN_SIMILARITY)
+    measured = [measure_pass(changed, cycle, Pass(one.start, one.end)) for one in passes]
+    return [
+        replace(one, start=whole.start, end=whole.end)
+        for one, whole in zip(measured, passes, strict=True)
+        if one.similarity >= similarity
+    ]
+
+
+def adapt_cycle(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]) -> Cycle:
+    """Return the cycle as this person performs it: the mean over the most similar passes of the poses at each phase."""
+    least = max(one.similarity for one in passes) - _NEARLY
+    chosen = [one for one in passes if one.similarity >= least]
+    total, count = torch.zeros_like(cycle.poses), torch.zeros(len(cycle), dtype=cycle.poses.dtype)
+    for one in chosen:
+        total.index_add_(0, one.path[:, 1], poses[one.since + one.path[:, 0]])
+        count += torch.bincount(one.path[:, 1], minlength=len(cycle))
+    return make_cycle(total / count[:, None, None], cycle.rate, cycle.weights > 0)
+
+
+def is_sure(passes: list[MeasuredPass]) -> bool:
+    """Return whether passes are so similar to the cycle that no other search is needed."""
+    return bool(passes) and sum(one.similarity for one in passes) >= _SURE * len(passes)
+
+
+def _rank(passes: list[MeasuredPass]) -> float:
+    return sum(one.similarity * (one.end - one.start) for one in passes)
+
+
+@dataclass(frozen=True, eq=False)
+class PoseChange:
+    """A rotation and then an offset per joint."""
+
+    rotation: Float[Tensor, "3 3"]
+    offset: Float[Tensor, "15 3"]
+
+    def apply(self, poses: Float[Tensor, "tick 15 3"]) -> Float[Tensor, "tick 15 3"]:
+        """Return the changed poses."""
+        return poses @ self.rotation + self.offset
+
+
+def estimate_pose_change(measured: list[MeasuredPass]) -> PoseChange:
+    """Return the change that turns the mean poses of passes into those of the cycle."""
+    ours, theirs = (
+        torch.stack([getattr(one, side) for one in measured]).mean(0) for side in ("own", "example")
+    )
+    rotation = estimate_rotation(ours, theirs)
+    return PoseChange(rotation, theirs - ours @ rotation)
+
+
+def estimate_rotation(one: Float[Tensor, "15 3"], other: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:
+    """Return the rotation of row vectors that brings the joints that both poses have together (Kabsch, 1976)."""
+    both = ((one != 0).any(-1) & (other != 0).any(-1))[:, None]
+    u, _, v = torch.linalg.svd((one * both).T @ other)
+    sign = torch.ones(3, dtype=one.dtype)
+    sign[2] = torch.linalg.det(u @ v).sign()
+    rotation: Tensor = u @ (sign[:, None] * v)
+    return rotation
+
+
+def _decode(poses: Tensor, cycle: Cycle, other: float, similarity: float) -> list[MeasuredPass]:
+    decoder = CycleDecoder(len(cycle), other)
+    decoder.push(compute_costs(poses, cycle))
+    measured = [
+        measure_pass(poses, cycle, one) for one in decoder.list_passes(finish=True) if one.end - one.start > 1
+    ]
+    return [one for one in measured if one.similarity >= similarity]

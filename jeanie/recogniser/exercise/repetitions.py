@@ -1,0 +1,221 @@
+"""Count the repetitions of an exercise in a recording or in live frames, from one example and without training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from jeanie.config import Config
+from jeanie.errors import ConfigError
+from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
+from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
+from jeanie.recogniser.exercise.passes import MeasuredPass, find_passes
+from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["CountConfig", "Repetition", "RepetitionCount", "count", "describe_pass"]
+
+
+class CountConfig(Config):
+    """What counts as a repetition."""
+
+    repetitions: int | None = Field(
+        default=None,
+        ge=1,
+        description="repetitions in the example; null: one, or the periods of a periodic example",
+    )
+    complete: float = Field(
+        default=0.6,
+        gt=0,
+        le=2,
+        description="amplitude, relative to the example, below which a repetition is partial",
+    )
+    smallest: float = Field(
+        default=0.25, gt=0, le=1, description="amplitude below which a movement is ignored"
+    )
+    similarity: float = Field(
+        default=0.5, ge=0, le=1, description="smallest correlation of a repetition with the example"
+    )
+    other: float = Field(
+        default=0.5,
+        gt=0,
+        description="difference from the example, relative to its variance, of other movements",
+    )
+    mirror: bool = Field(default=True, description="also count repetitions by the other side of the body")
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One repetition, frames ``start`` to ``end`` (exclusive).
+
+    Attributes:
+        amplitude: Size of the movement relative to the example.
+        is_partial: Whether the amplitude is below ``CountConfig.complete``.
+        similarity: Correlation of the poses with those of the example.
+        tempo: Duration relative to one repetition of the example; 2 is half as fast.
+        ranges: Smallest and largest angle per joint, in degrees.
+        is_mirrored: Whether the other side of the body performs the example.
+    """
+
+    start: int
+    end: int
+    rate: float
+    amplitude: float
+    is_partial: bool
+    similarity: float
+    tempo: float
+    ranges: dict[str, tuple[float, float]]
+    is_mirrored: bool = False
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Start and end in seconds since the first frame."""
+        return self.start / self.rate, self.end / self.rate
+
+    def json(self) -> dict[str, Any]:
+        """Return plain values for JSON, with times in seconds and the range of motion per joint."""
+        start, end = self.seconds
+        motion = {name: round(high - low, 1) for name, (low, high) in self.ranges.items()}
+        values = {
+            "start": round(start, 3),
+            "end": round(end, 3),
+            "partial": self.is_partial,
+            "mirrored": self.is_mirrored,
+        }
+        numbers = {name: round(getattr(self, name), 3) for name in ("amplitude", "similarity", "tempo")}
+        return values | numbers | {"range_of_motion": motion}
+
+
+@dataclass(frozen=True)
+class RepetitionCount:
+    """The repetitions of a recording in order; ``example_seconds`` is the duration of one repetition of the example."""
+
+    repetitions: tuple[Repetition, ...]
+    example_seconds: float
+
+    @property
+    def count(self) -> int:
+        """Number of complete repetitions."""
+        return sum(not one.is_partial for one in self.repetitions)
+
+    @property
+    def partial(self) -> int:
+        """Number of partial repetitions."""
+        return len(self.repetitions) - self.count
+
+    @property
+    def mirrored(self) -> int:
+        """Number of complete repetitions by the other side of the body."""
+        return sum(one.is_mirrored and not one.is_partial for one in self.repetitions)
+
+    @property
+    def text(self) -> str:
+        """One line: "8 repetitions and 1 partial, 2.1 s each, 3 mirrored"."""
+        parts = [
+            f"{self.count} repetition{'s' * (self.count != 1)}"
+            + f" and {self.partial} partial" * (self.partial > 0)
+        ]
+        if self.repetitions:
+            durations = torch.tensor([one.seconds[1] - one.seconds[0] for one in self.repetitions])
+            parts.append(f"{float(durations.median()):.1f} s each")
+        return ", ".join(parts + [f"{self.mirrored} mirrored"] * (self.mirrored > 0))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def json(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON."""
+        return {
+            "text": self.text, "count": self.count, "partial": self.partial, "mirrored": self.mirrored,
+            "example_seconds": round(self.example_seconds, 3),
+            "repetitions": [one.json() for one in self.repetitions],
+        }  # fmt: skip
+
+
+def count(
+    example: Motion | Sequence[Motion], motion: Motion, config: CountConfig | None = None
+) -> RepetitionCount:
+    """Count the repetitions of an exercise in a recording.
+
+    Layout, camera, body size and tempo of the example and the recording may differ. Of several persons, the most
+    active one counts.
+
+    Args:
+        example: A recording of one repetition or more. Of several examples, the one that fits best is used.
+        motion: The recording to count in.
+        config: What counts as a repetition.
+
+    Raises:
+        DataError: Nobody moves in the example.
+
+    >>> from jeanie.datasets import open_dataset
+    >>> clips = open_dataset("synthetic")
+    >>> one, other = (clips[clips.names.index(f"squat_s0{subject}_t00_centre")] for subject in (0, 1))
+    >>> count(one, other).count
+    1
+    """
+    config = CountConfig() if config is None else config
+    examples = [example] if isinstance(example, Motion) else list(example)
+    if not examples:
+        raise ConfigError("no example to count; give a recording of one repetition")
+    sampler = PoseSampler(motion.layout, 1, motion.rate or 30.0)
+    person = motion.select_most_active(1)
+    poses = sampler.push(person.joints, person.valid).poses[:, 0].double()
+    cycles = [extract_cycle(one, sampler.rate, config.repetitions) for one in examples]
+    if not len(poses):  # fewer frames than one tick
+        return RepetitionCount((), cycles[-1].seconds)
+    found = [find_passes(poses, cycle, config.other, config.similarity) for cycle in cycles]
+    best = max(
+        range(len(cycles)), key=lambda at: sum(one.similarity * (one.end - one.start) for one in found[at])
+    )
+    cycle, own = cycles[best], found[best]
+    reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
+    sides = [(one, False) for one in own], [(one, True) for one in reflected]
+    main, rest = sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    # a symmetric movement is its own mirror image, and that of a step is the next step
+    passes = main + [row for row in rest if not any(_overlap(row[0], other) for other, _ in main)]
+    rate = motion.rate or 30.0
+    repetitions = [
+        describe_pass(one, poses[one.start : one.end], cycle, config, sampler, rate, is_mirrored=is_mirrored)
+        for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
+        if one.amplitude >= config.smallest
+    ]
+    return RepetitionCount(tuple(repetitions), cycle.seconds)
+
+
+def _overlap(one: MeasuredPass, other: MeasuredPass) -> bool:
+    """Return whether two passes have more in common than a third of the shorter one."""
+    common = min(one.end, other.end) - max(one.start, other.start)
+    return common > min(one.end - one.start, other.end - other.start) / 3
+
+
+def describe_pass(
+    one: MeasuredPass,
+    poses: Float[Tensor, "tick 15 3"],
+    cycle: Cycle,
+    config: CountConfig,
+    sampler: PoseSampler,
+    rate: float,
+    since: int = 0,
+    is_mirrored: bool = False,
+) -> Repetition:
+    """Return the repetition of a pass, in frames and with the angles of its poses; ``since`` is the tick of pose 0."""
+    return Repetition(
+        start=(since + one.start) * sampler.frames,
+        end=(since + one.end) * sampler.frames,
+        rate=rate,
+        amplitude=one.amplitude,
+        is_partial=one.amplitude < config.complete,
+        similarity=one.similarity,
+        tempo=(one.end - one.start - 1) / sampler.rate / cycle.seconds,
+        ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
+        is_mirrored=is_mirrored,
+    )
+
+
+def _count_complete(passes: list[MeasuredPass], config: CountConfig) -> int:
+    return sum(one.amplitude >= config.complete for one in passes)

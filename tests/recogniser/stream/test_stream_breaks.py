@@ -1,0 +1,94 @@
+"""What happens before a camera beside actions: nothing of it may be named. Events carry their motion."""
+
+import json
+
+import pytest
+import torch
+from movements import combine_persons, open_clip, view_from
+
+from jeanie.recogniser.recogniser import Recogniser
+from jeanie.recogniser.stream.frames import read_frames
+from jeanie.recogniser.stream.stream import Stream
+from jeanie.skeleton import LAYOUTS
+
+NTU = LAYOUTS["ntu25"]
+ACTIONS = ("wave", "squat", "kick_forward", "clap")
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """A recogniser with one example per action."""
+    with Recogniser.load() as recogniser:
+        for action in ACTIONS:
+            recogniser.enrol(action, open_clip(action, 0))
+        yield recogniser
+
+
+def labels_of(recogniser, joints, rate=30, persons="together", valid=None):
+    stream = Stream(recogniser, NTU, rate=rate, persons=persons)
+    events = stream.push(joints, valid) + stream.finish()
+    return [event.label for event in events if event.label is not None]
+
+
+def standing(frames, noise=0.005):
+    pose = open_clip("wave", 1).fill_gaps(1000).joints[:1]
+    return pose + noise * torch.randn(frames, *pose.shape[1:], generator=torch.Generator().manual_seed(0))
+
+
+def walking(subject):
+    """Somebody who walks across the picture."""
+    return view_from(open_clip("walk", subject), 90).fill_gaps(1000)
+
+
+def test_a_still_person_is_no_action(taught):
+    assert labels_of(taught, standing(900)) == []
+
+
+@pytest.mark.parametrize("persons", ["together", "each"])
+def test_who_walks_past_does_no_action(taught, persons):
+    assert labels_of(taught, walking(2).joints, persons=persons) == []
+
+
+def test_a_lost_and_found_person_does_no_action(taught):
+    joints = standing(300)
+    random = torch.Generator().manual_seed(1)
+    valid = torch.rand(300, 1, 25, generator=random) > 0.4
+    valid[100:130] = False
+    valid[200:203] = False
+    assert labels_of(taught, joints, valid=valid) == []
+
+
+def test_two_people_who_cross_do_no_action(taught):
+    crossing = combine_persons(walking(2), view_from(walking(3), 180))
+    joints = crossing.joints.clone()
+    half = len(joints) // 2
+    joints[half:] = joints[half:].flip(1)  # the tracker exchanges them
+    for persons in ("together", "each"):
+        assert labels_of(taught, joints, persons=persons) == []
+
+
+def test_one_frame_is_no_action(taught):
+    assert labels_of(taught, standing(1)) == []
+
+
+def test_times_of_ten_thousand_frames_per_second_give_no_action(taught):
+    wave = open_clip("wave", 1).fill_gaps(1000).joints[:, 0]
+    lines = [
+        json.dumps({"t": frame / 10_000, "layout": "ntu25", "joints": pose})
+        for frame, pose in enumerate(wave.tolist())
+    ]
+    arrived = list(read_frames(lines))
+    assert arrived
+    assert labels_of(taught, torch.cat([one.joints for one in arrived]), rate=arrived[0].rate) == []
+
+
+def test_an_event_carries_its_motion(taught):
+    kick = open_clip("kick_forward", 1).fill_gaps(1000)
+    rest = kick.joints[-1:].expand(45, -1, -1, -1)
+    stream = Stream(taught, NTU, rate=30)
+    events = stream.push(torch.cat([kick.joints, rest])) + stream.finish()
+    event = max(events, key=lambda one: one.confidence)
+    assert len(event.motion) == event.end - event.start
+    assert event.motion.rate == 30
+    assert taught.recognise(event.motion).confidence == pytest.approx(event.confidence)
+    assert "motion" not in repr(event)
