@@ -53,10 +53,11 @@ def main() -> None:
     app(prog_name="jeanie")
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"jeanie {version('jeanie')}")
         raise typer.Exit
+    return wanted  # the result of a callback is the value of the option
 
 
 @app.callback()

@@ -89,7 +89,7 @@ def _check_is_library(path: Path) -> None:
         return
     if head != _SQLITE_MAGIC and (head or path.suffix not in _SUFFIXES):
         what = "not a database" if head else "an empty file"
-        raise DataError(f"{path}: {what}; it is left as it is. Give another file, for example library.db")
+        raise DataError(f"{path}: {what}; give another file, such as library.db; this one is left as it is")
 
 
 @contextmanager
