@@ -29,8 +29,11 @@ def score(
     tempo: Annotated[
         float, typer.Option(min=1, help="Factor of slower or faster performance without loss of points.")
     ] = 2.2,
-    mirror: Annotated[
-        bool, typer.Option("--mirror", help="Score the mirror image of the performance.")
+    other_side: Annotated[
+        bool,
+        typer.Option(
+            "--other-side", help="Score the mirror image of the performance: left and right exchanged."
+        ),
     ] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write an HTML page that plays both performances in step.")
@@ -44,7 +47,7 @@ def score(
         references = [name_motion(options.read(file), file) for file in (example, *(reference or ()))]
         motion = name_motion(options.read(recording), recording)
         config = ScoreConfig(tolerance=tolerance, tempo=tempo)
-        found = score_motion(references, motion.mirror() if mirror else motion, config)
+        found = score_motion(references, motion.mirror() if other_side else motion, config)
         page = {} if html is None else {"page": str(found.write_html(html))}
         note = "" if html is None else f"{html}: page of both performances"
         print_report(found.json() | page, [found.text, _build_table(found), note], as_json)
