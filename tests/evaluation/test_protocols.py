@@ -698,7 +698,7 @@ def test_the_command_lists_every_protocol(tmp_path, monkeypatch):
     assert set(NAMES) <= set(lines)
     assert re.search(r"7/3/10 +missing$", lines["msraction3d-splits"])
     assert re.search(r"100/100/100, 80/20/20 +missing$", lines["ntu120-vertical"])
-    assert lines["sbu"].endswith("there")
+    assert lines["sbu"].endswith("found")
     assert "rose1.ntu.edu.sg" in lines["ntu120:"]
     assert "sbu:" not in lines
 

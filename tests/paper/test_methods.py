@@ -348,7 +348,7 @@ def test_a_method_trains_saves_and_loads_like_any_model(tmp_path):
 def test_the_command_takes_a_method_between_the_file_and_single_values(tmp_path):
     file = tmp_path / "tuned.toml"
     file.write_text('[views]\nkind = "euler"\nazimuth = 60\n')
-    changed = settings("default", None, file, "jeanie-2v-camvpc-tuned", ["align.gamma=0.3"], {"seed": 5})
+    changed = settings("default", None, file, "jeanie-2v-camvpc-tuned", {}, ["align.gamma=0.3"], {"seed": 5})
     assert (changed.model.views.kind, changed.model.views.azimuth) == ("camera", 60)
     assert (changed.model.align.gamma, changed.train.seed) == (0.3, 5)
 

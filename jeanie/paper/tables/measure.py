@@ -121,7 +121,12 @@ def _search(
         storage=str(folder / "search" / "study.db"),
         name="angles",
     )
-    found = find_outcome(tune(tuning, protocol=protocol, dataset=dataset, splits=splits), tuning)
+    study = tune(tuning, protocol=protocol, dataset=dataset, splits=splits)
+    try:
+        found = find_outcome(study, tuning)
+    except ConfigError:  # every trial failed; the next call tries again
+        shutil.rmtree(folder / "search", ignore_errors=True)
+        raise
     return found.recipe, found.changes
 
 
