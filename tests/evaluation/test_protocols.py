@@ -395,19 +395,6 @@ def test_vertical_views_are_told_by_the_setup():
     assert {parse_tags(dataset.names[clip]).setup for clip in queries} <= {3, 20}
 
 
-def test_heights_are_read_from_a_table_beside_the_data(tmp_path, monkeypatch):
-    """Three equal ranges of 1 to 4 m: up to 2, up to 3, above."""
-    (tmp_path / "ntu120").mkdir()
-    rows = {1: 1.0, 18: 1.9, 2: 2.5, 19: 2.1, 3: 3.5, 20: 4.0}
-    text = "".join(f"{setup},{height},3.5\n" for setup, height in rows.items())
-    (tmp_path / "ntu120" / "setups.csv").write_text("setup,height,distance\n" + text)
-    monkeypatch.setenv("JEANIE_DATA", str(tmp_path))
-    dataset = hand_made("ntu120-vertical")
-    from_file = PROTOCOLS["ntu120-vertical"].splits(dataset)
-    given = splits_of("ntu120-vertical", dataset)
-    assert [split.train for split in from_file] == [split.train for split in given]
-
-
 def test_synthetic_asks_from_cameras_that_training_never_saw():
     dataset = open_synthetic()
     (split,) = PROTOCOLS["synthetic"].splits(dataset)
