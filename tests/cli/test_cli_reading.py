@@ -172,7 +172,7 @@ def test_other_batch_commands_take_a_pattern(lab, tmp_path):
     found = run("find", lab / "clips" / "wave" / "p1_1.csv", lab / "clips", *options, "--k", "2", "--cache",
                 tmp_path / "cache", "--json")  # fmt: skip
     assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["matches"][0]["name"].startswith("wave/")
+    assert json.loads(found.stdout)["results"][0]["file"].startswith("wave/")
 
 
 @pytest.mark.errors
