@@ -92,7 +92,15 @@ class Repetition:
 
 @dataclass(frozen=True)
 class RepetitionCount:
-    """The repetitions of a recording in order; ``example_seconds`` is the duration of one repetition of the example."""
+    """The repetitions of a recording.
+
+    Attributes:
+        repetitions: Complete and partial repetitions, in order.
+        example_seconds: Duration of one repetition of the example.
+
+    >>> RepetitionCount((), example_seconds=2.0).text
+    '0 repetitions'
+    """
 
     repetitions: tuple[Repetition, ...]
     example_seconds: float
@@ -149,7 +157,11 @@ def count(
         motion: The recording to count in.
         config: What counts as a repetition.
 
+    Returns:
+        The repetitions in order, with times, tempo and ranges of motion.
+
     Raises:
+        ConfigError: There is no example.
         DataError: Nobody moves in the example.
 
     >>> from jeanie.datasets import open_dataset

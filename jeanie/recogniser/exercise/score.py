@@ -80,7 +80,11 @@ def score(references: Motion | Sequence[Motion], motion: Motion, config: ScoreCo
         motion: The performance, one repetition as the references.
         config: What costs points.
 
+    Returns:
+        The score, with the joints and phases that cost points.
+
     Raises:
+        ConfigError: There is no reference.
         DataError: Nobody moves in a recording.
 
     >>> from jeanie.datasets import open_dataset

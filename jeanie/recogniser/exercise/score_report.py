@@ -78,6 +78,11 @@ class Score:
         tempo_points: Points lost by a tempo beyond the tolerance.
         angles, reference_angles: Smallest and largest angle per joint, in degrees.
         explanation: Differences of joint positions in centimetres, tempo by phase, camera, and the aligned bodies.
+
+    >>> import jeanie
+    >>> clip = jeanie.open_synthetic()[0]
+    >>> round(jeanie.score(clip, clip).value)
+    100
     """
 
     value: float
