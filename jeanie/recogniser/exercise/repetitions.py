@@ -166,7 +166,7 @@ def count(
 
     >>> from jeanie.datasets import open_dataset
     >>> clips = open_dataset("synthetic")
-    >>> one, other = (clips[clips.names.index(f"squat_s0{subject}_t00_centre")] for subject in (0, 1))
+    >>> one, other = (clips[clips.names.index(f"bow_s0{subject}_t00_centre")] for subject in (0, 1))
     >>> count(one, other).count
     1
     """
