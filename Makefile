@@ -10,12 +10,13 @@ ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup browser test lint stress sanitize demo bench fuzz clean help always
+.PHONY: setup browser web test lint stress sanitize demo bench fuzz clean help always
 
 help:
 	@echo "make setup     install into $(VENV)"
 	@echo "make demo      train, compare and recognise on synthetic motions; writes runs/demo"
 	@echo "make test      lint, type checks and all tests"
+	@echo "make web       fetch the pose model and runtime of the page of jeanie serve from npm"
 	@echo "make stress    repeat the process and timing tests 20 times under CPU load"
 	@echo "make sanitize  run the alignment tests with AddressSanitizer and UBSan"
 	@echo "make bench     compare speed with other libraries; writes benchmarks/results"
@@ -43,6 +44,13 @@ browser:
 	    || { apt-get update --quiet > /dev/null && apt-get install --yes --quiet chromium > /dev/null; }; } } \
 	  || echo "Chromium is missing: the browser tests will not run. Install the package chromium."
 
+# The page of jeanie serve needs files from npm. Root on Debian or Ubuntu gets npm here.
+web: setup
+	@command -v npm > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+	  && { apt-get install --yes --quiet npm > /dev/null 2>&1 \
+	    || { apt-get update --quiet > /dev/null && apt-get install --yes --quiet npm > /dev/null; }; } } || true
+	@$(BIN)/python tools/web_files.py || echo "The page of jeanie serve has no pose model: its browser tests will not run."
+
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -50,7 +58,7 @@ lint: setup
 
 # Two workers with one thread each: more threads would only compete for two cores.
 test stress: export OMP_NUM_THREADS = 1
-test: lint browser
+test: lint browser web
 	$(BIN)/pytest -n 2
 	$(BIN)/pytest -n 2 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" -q
 

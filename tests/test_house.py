@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "pretraining": _BASE | {"fewshot", "training"},
     "paper": _BASE | {"fewshot", "evaluation", "training", "pretraining"},
     "recogniser": _BASE | {"fewshot", "plots"},
+    "serve": _BASE | {"fewshot", "plots", "recogniser", "evaluation", "training", "pretraining", "paper"},
 }
 ENTRY_POINTS = {"cli", "__init__", "__main__"}  # these import everything, and nothing imports them
 
@@ -180,7 +181,7 @@ def is_participle(name: str) -> bool:
 
 
 SCRIPTS = sorted(
-    path for folder in ("benchmarks", "examples", "tests") for path in (ROOT / folder).rglob("*.py")
+    path for folder in ("benchmarks", "examples", "tests", "tools") for path in (ROOT / folder).rglob("*.py")
 )
 
 
