@@ -25,6 +25,7 @@ from jeanie.cli.pretrain import pretrain
 from jeanie.cli.protocols import protocols
 from jeanie.cli.recognise import recognise
 from jeanie.cli.score import score
+from jeanie.cli.serve import serve
 from jeanie.cli.setups import setups
 from jeanie.cli.tables import tables
 from jeanie.cli.terminal import track_command
@@ -37,7 +38,7 @@ __all__ = ["COMMANDS", "app", "command_name", "main"]
 
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Recognise": (enrol, recognise, watch, calibrate, align, actions, rename, forget),
+    "Recognise": (enrol, recognise, watch, serve, calibrate, align, actions, rename, forget),
     "Exercise": (count, score),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["main"]
+__all__ = ["limit_process", "main"]
 
 _MATLAB_NUMBERS = (
     "double",
@@ -36,7 +36,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             parse = _PARSERS[request["parser"]]
-            _limit_process(request["bytes"], request["seconds"])
+            limit_process(request["bytes"], request["seconds"])
             content = _to_npz(parse(request["path"], **request["arguments"]))
             head: dict[str, Any] = {"size": content.nbytes}
         except Exception as error:  # a damaged file makes libraries raise anything
@@ -48,7 +48,7 @@ def main() -> None:
         del content
 
 
-def _limit_process(memory: int, seconds: int) -> None:
+def limit_process(memory: int, seconds: int) -> None:
     """Let this process use that much more memory and processor time; beyond it the system ends the process."""
     if sys.platform == "win32":
         return

@@ -1,0 +1,182 @@
+"""The outer layer of the service: access, limits while reading, security headers, metrics and logs of requests."""
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from fastapi import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jeanie.serve.access import AccessRules, RateLimiter, Refusal
+from jeanie.serve.problems import MEDIA_TYPE, describe_problem
+from jeanie.serve.service import Service
+
+__all__ = ["LOGGER", "JsonFormatter", "Protection"]
+
+LOGGER = logging.getLogger("jeanie.serve")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_UPLOADS = re.compile(r"/api/v1/(library|examples/upload|recognise/upload)")
+_EXPLANATION = re.compile(r"/api/v1/explanations/")
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' blob:; connect-src 'self'; worker-src 'self'; frame-src 'self'; manifest-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# pages of explanations bring their own policy with the hash of their script, and are shown in a frame
+_EXPLANATION_POLICY = "base-uri 'none'; form-action 'none'; connect-src 'none'; frame-ancestors 'self'"
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(self), microphone=(), geolocation=()",
+}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as JSON."""
+        facts = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            facts["exception"] = self.formatException(record.exc_info)
+        return json.dumps(facts)
+
+
+class Protection:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, service: Service, rules: AccessRules) -> None:
+        self._app, self._service, self._rules = app, service, rules
+        limits = service.config.limits
+        self._limiter = RateLimiter(limits.requests_per_second, limits.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or stream."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        scope["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        is_stream = scope["type"] == "websocket"
+        try:
+            self._check(scope, headers, is_stream)
+        except Refusal as refusal:
+            if is_stream:
+                await _refuse_stream(receive, send, refusal)
+                self._service.metrics.dropped.labels("refused").inc()
+            else:
+                await self._run(scope, receive, send, refusal)
+            return
+        if is_stream:
+            await self._app(scope, receive, send)
+        else:
+            await self._run(scope, self._limit_body(scope, receive), send, None)
+
+    def _check(self, scope: Scope, headers: dict[str, str], is_stream: bool) -> None:
+        client = (scope.get("client") or ("", 0))[0]
+        if not self._limiter.allow(client, time.monotonic()):
+            raise Refusal(429, "too many requests from this address; wait a second")
+        self._rules.check(scope.get("method", "GET"), scope["path"], headers, is_stream)
+
+    def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Return ``receive`` with limits on the size of the body and on the time between its parts."""
+        limits = self._service.config.limits
+        limit = limits.upload_bytes + 2**16 if _UPLOADS.fullmatch(scope["path"]) else limits.json_bytes
+        size = 0
+
+        async def receive_within_limits() -> Message:
+            nonlocal size
+            is_body = not scope.get("body_is_complete")
+            try:
+                message = await asyncio.wait_for(receive(), limits.body_seconds if is_body else None)
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"no data for {limits.body_seconds:g} seconds; send it again"
+                ) from None
+            if message["type"] == "http.request":
+                size += len(message.get("body", b""))
+                scope["body_is_complete"] = not message.get("more_body", False)
+                if size > limit:
+                    raise HTTPException(
+                        413, f"the request has more than {limit} bytes; send a shorter recording"
+                    )
+            return message
+
+        return receive_within_limits
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal | None) -> None:
+        """Answer a request; count and log it."""
+        start, status = time.monotonic(), 500
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(message, scope)
+            await send(message)
+
+        try:
+            if refusal is None:
+                await self._app(scope, receive, send_with_headers)
+            else:
+                await _send_problem(send_with_headers, refusal, scope["path"])
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            seconds = time.monotonic() - start
+            self._service.metrics.requests.labels(scope["method"], route, str(status)).inc()
+            self._service.metrics.seconds.labels(route).observe(seconds)
+            facts = {
+                "request_id": scope["request_id"],
+                "method": scope["method"],
+                "path": scope["path"][:200],
+                "status": status,
+                "seconds": round(seconds, 4),
+            }
+            LOGGER.info("request", extra={"facts": facts})
+
+
+def _add_headers(message: MutableMapping[str, Any], scope: Scope) -> None:
+    path = scope["path"]
+    is_page = bool(_EXPLANATION.match(path))
+    extra = {
+        **_HEADERS,
+        "content-security-policy": _EXPLANATION_POLICY if is_page else _POLICY,
+        "x-request-id": scope["request_id"],
+        "cache-control": "no-cache" if path.startswith("/static/") else "no-store",
+    }
+    names = {name.encode() for name in extra}
+    kept = [(name, value) for name, value in message.get("headers", []) if name.lower() not in names]
+    message["headers"] = [*kept, *((name.encode(), value.encode()) for name, value in extra.items())]
+
+
+async def _send_problem(send: Send, refusal: Refusal, path: str) -> None:
+    is_page = refusal.status == 401 and path == "/"
+    headers = [(b"content-type", MEDIA_TYPE.encode())]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refusal.status == 429:
+        headers.append((b"retry-after", b"1"))
+    if is_page:  # the page itself: show the login form
+        headers = [(b"location", b"/login")]
+    status, body = refusal.status, json.dumps(describe_problem(refusal.status, refusal.detail)).encode()
+    await send({"type": "http.response.start", "status": 303 if is_page else status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if is_page else body})
+
+
+async def _refuse_stream(receive: Receive, send: Send, refusal: Refusal) -> None:
+    """Close a stream before it is accepted; the client sees HTTP status 403."""
+    await receive()
+    await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})

@@ -1,0 +1,120 @@
+/** The movements that were found: name or unknown, confidence, explanation, and corrections. */
+
+import { request } from "/static/api.js";
+
+const MOST = 60;  // movements on the page
+const find = (id) => document.getElementById(id);
+const percent = (value) => `${Math.round(100 * value)} %`;
+
+export function showEvents(page) {
+  const events = [];
+  let chosen = null;
+  const slider = find("threshold");
+  slider.value = localStorage.getItem("threshold") || slider.value;
+  const threshold = () => Number(slider.value) / 100;
+  const nameOf = (event) => (event.label !== null && event.confidence >= threshold() ? event.label : null);
+
+  function describe(event) {
+    const name = nameOf(event);
+    event.button.dataset.known = String(name !== null);
+    event.button.querySelector("b").textContent = name ?? "unknown";
+  }
+
+  function describeThreshold() {
+    const named = events.filter((event) => nameOf(event) !== null).length;
+    const counted = events.length ? ` ${named} of ${events.length} movements have a name.` : "";
+    find("threshold-text").textContent = `${percent(threshold())}.${counted} Lower: more names, more mistakes.`;
+  }
+
+  function addEvent(event, facts) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(document.createElement("b"), " ", document.createElement("span"));
+    button.querySelector("span").textContent = facts;
+    event.button = button;
+    button.addEventListener("click", page.guard(() => openEvent(event)));
+    const item = document.createElement("li");
+    item.append(button);
+    find("events").prepend(item);
+    find("no-events").hidden = true;
+    events.push(event);
+    if (events.length > MOST) {
+      events.shift();
+      find("events").lastElementChild.remove();
+    }
+    describe(event);
+    describeThreshold();
+  }
+
+  async function openEvent(event) {
+    chosen = event;
+    const name = nameOf(event), dialog = find("event-dialog");
+    find("event-title").textContent = name ?? "Unknown movement";
+    find("event-text").textContent = event.frames ? "Comparing with the nearest example." : `Confidence ${percent(event.confidence)}.`;
+    find("event-page").hidden = true;
+    find("correct-form").hidden = !event.frames;
+    find("correct-label").value = "";
+    find("was-nothing").hidden = event.label === null;
+    find("wrong-label").textContent = event.label ?? "";
+    dialog.showModal();
+    if (!event.frames) return;
+    try {
+      const { answer, explanation, page: address } = await request("POST", "/explain", { frames: event.frames, threshold: threshold() });
+      if (chosen !== event) return;
+      find("event-text").textContent = `Nearest action: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${explanation.text}.`;
+      find("event-page").src = address;
+      find("event-page").hidden = false;
+    } catch (error) {
+      find("event-text").textContent = error.message;
+    }
+  }
+
+  async function correct(label, negative) {
+    const added = await request("POST", "/examples", { label, frames: chosen.frames, negative });
+    page.say(negative ? `This movement will not be called ${added.label} again.` : `Added as an example of ${added.label}.`);
+    if (!negative) {
+      chosen.label = added.label;
+      chosen.confidence = 1;
+    } else chosen.label = null;
+    describe(chosen);
+    describeThreshold();
+    find("event-dialog").close();
+    await page.library.refresh();
+  }
+
+  /** Show a problem inside the dialog, which covers the rest of the page. */
+  const guardDialog = (action) => async (event) => {
+    event.preventDefault();
+    try {
+      await action();
+    } catch (error) {
+      find("event-text").textContent = error.message;
+    }
+  };
+
+  find("correct-form").addEventListener("submit", guardDialog(() => correct(find("correct-label").value, false)));
+  find("was-nothing").addEventListener("click", guardDialog(() => correct(chosen.label, true)));
+  find("close-event").addEventListener("click", () => find("event-dialog").close());
+  find("event-dialog").addEventListener("close", () => {
+    find("event-page").src = "about:blank";
+    chosen?.button.focus();
+  });
+  slider.addEventListener("input", () => {
+    localStorage.setItem("threshold", slider.value);
+    page.stream?.setThreshold(threshold());
+    events.forEach(describe);
+    describeThreshold();
+  });
+  describeThreshold();
+
+  return {
+    threshold,
+    add(event) {
+      const frames = page.cut(event.start, event.end);
+      addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start.toFixed(1)} to ${event.end.toFixed(1)} s`);
+    },
+    addAnswer(name, answer) {
+      addEvent({ ...answer, frames: null }, `${percent(answer.confidence)} · ${name}`);
+    },
+  };
+}

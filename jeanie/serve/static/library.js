@@ -1,0 +1,99 @@
+/** The library: every action with a moving picture; rename, delete, import. */
+
+import { ofLabel, request } from "/static/api.js";
+import { playBody } from "/static/body.js";
+
+const find = (id) => document.getElementById(id);
+
+function make(tag, text, attributes = {}) {
+  const element = document.createElement(tag);
+  if (text) element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+/** Ask in a dialog; return whether it was confirmed. */
+function ask(dialog) {
+  return new Promise((resolve) => {
+    dialog.returnValue = "";
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+    dialog.showModal();
+  });
+}
+
+export function showLibrary(page) {
+  async function refresh() {
+    const { actions } = await request("GET", "/actions");
+    find("guide").hidden = actions.length > 0;
+    find("no-actions").hidden = actions.length > 0;
+    find("labels").replaceChildren(...actions.map(({ label }) => make("option", "", { value: label })));
+    find("actions").replaceChildren(...await Promise.all(actions.map(makeAction)));
+  }
+
+  async function makeAction({ label, examples, negative }) {
+    const item = make("li"), canvas = make("canvas", "", { class: "body", role: "img", "aria-label": `example of ${label}` });
+    const facts = count(examples, "example") + (negative ? `, ${negative} negative` : "");
+    const buttons = make("div", "", { class: "buttons" });
+    const rename = make("button", "Rename", { type: "button", "aria-label": `Rename ${label}` });
+    const forget = make("button", "Delete", { type: "button", "aria-label": `Delete ${label}` });
+    rename.addEventListener("click", page.guard(() => renameAction(label)));
+    forget.addEventListener("click", page.guard(() => deleteAction(label)));
+    buttons.append(rename, forget);
+    item.append(canvas, make("h3", label), make("p", facts), buttons);
+    const listed = await request("GET", `/examples${ofLabel(label)}`);
+    item.append(makeExamples(listed));
+    request("GET", `/examples/${listed.examples.at(-1)}`).then((motion) => playBody(canvas, motion), page.complain);
+    return item;
+  }
+
+  function makeExamples({ label, examples, negative }) {
+    const details = make("details"), list = make("ul", "", { class: "examples" });
+    const row = (number, kind) => {
+      const item = make("li", `${kind} ${number}`);
+      const button = make("button", "Delete", { type: "button", "aria-label": `Delete ${kind.toLowerCase()} ${number} of ${label}` });
+      button.addEventListener("click", page.guard(async () => {
+        await request("DELETE", `/examples/${number}`);
+        page.say(`${kind} ${number} of ${label} was deleted.`);
+        await refresh();
+      }));
+      item.append(button);
+      return item;
+    };
+    list.append(...examples.map((number) => row(number, "Example")), ...negative.map((number) => row(number, "Negative example")));
+    details.append(make("summary", "Examples"), list);
+    return details;
+  }
+
+  async function renameAction(label) {
+    find("name-title").textContent = `Rename ${label}`;
+    find("name-confirm").textContent = "Rename";
+    find("new-name").value = label;
+    if (!await ask(find("name-dialog")) || find("new-name").value.trim() === label) return;
+    const renamed = await request("PATCH", `/actions${ofLabel(label)}`, { label: find("new-name").value });
+    page.say(`${label} is called ${renamed.label} now.`);
+    await refresh();
+  }
+
+  async function deleteAction(label) {
+    find("confirm-title").textContent = `Delete ${label} with all its examples?`;
+    if (!await ask(find("confirm-dialog"))) return;
+    const { removed } = await request("DELETE", `/actions${ofLabel(label)}`);
+    page.say(`${label} was deleted, with ${count(removed, "example")}.`);
+    await refresh();
+  }
+
+  find("import").addEventListener("click", () => find("import-input").click());
+  find("import-input").addEventListener("change", page.guard(async () => {
+    const [file] = find("import-input").files, form = new FormData();
+    find("import-input").value = "";
+    if (!file) return;
+    form.append("file", file);
+    const { new: added, already } = await request("POST", "/library", form);
+    page.say(`${count(added, "example")} added, ${already} already enrolled.`);
+    await refresh();
+  }));
+
+  return { refresh };
+}

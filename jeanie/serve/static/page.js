@@ -1,0 +1,209 @@
+/** The page: a camera, a video or a file gives frames; the service names the movements in them. */
+
+import { Stream, request } from "/static/api.js";
+import { showEvents } from "/static/events.js";
+import { showLibrary } from "/static/library.js";
+import { LAYOUT, PoseFinder, drawPose } from "/static/pose.js";
+import { showTakes } from "/static/takes.js";
+
+const find = (id) => document.getElementById(id);
+const root = document.documentElement;
+const KEEP_SECONDS = 90;  // of past frames
+const VIDEO_RATE = 30;  // frames per second that are looked at in a video
+const MAX_WAITING = 30;  // frames that a video may be ahead of the service
+
+const page = {
+  finder: new PoseFinder(),
+  frames: [],      // of the current source: {t, layout, joints}
+  source: null,    // "camera" or "video"
+  stream: null,
+  run: 0,          // number of the current source; an older one stops by itself
+  say(text) { find("status").textContent = text; },
+  complain(error) {
+    find("problem").textContent = error ? String(error.message || error) : "";
+    find("problem").hidden = !error;
+  },
+  /** Return the frames of a part of the source. */
+  cut(start, end) { return this.frames.filter(({ t }) => t >= start - 1e-6 && t <= end + 1e-6); },
+};
+
+/** Run an action of a button: errors are shown, not lost. */
+page.guard = (action) => async (...values) => {
+  page.complain(null);
+  try {
+    await action(...values);
+  } catch (error) {
+    page.complain(error);
+  }
+};
+
+page.library = showLibrary(page);
+page.events = showEvents(page);
+page.takes = showTakes(page);
+
+function setSource(kind) {
+  page.source = kind;
+  find("stage").dataset.source = kind || "none";
+  find("stage-hint").hidden = Boolean(kind);
+  find("stop").hidden = !kind;
+  find("camera").hidden = Boolean(kind);
+  page.takes.update();
+}
+
+async function preparePose() {
+  if (typeof WebAssembly !== "object" || typeof OffscreenCanvas === "undefined" || typeof createImageBitmap === "undefined") {
+    throw new Error("This browser cannot run the pose model: it needs WebAssembly and OffscreenCanvas. Use a current Chrome, Edge, Firefox, or Safari 17.");
+  }
+  if (!page.hasModel) throw new Error("The pose model is missing in this installation. In a checkout, run: make web");
+  page.say("Loading the pose model.");
+  await page.finder.load();
+}
+
+function openStream() {
+  page.frames = [];
+  root.dataset.frames = "0";
+  const stream = new Stream(page.events.threshold(), (event) => page.events.add(event), (reason) => {
+    if (reason && page.stream === stream) page.complain(reason);
+  });
+  page.stream = stream;
+}
+
+/** Look at one picture; the frame goes to the service, the pose over the picture. */
+async function look(picture, width, height, seconds, run) {
+  const { image, joints } = await page.finder.find(picture, seconds * 1000);
+  if (run !== page.run) return;
+  drawPose(find("overlay"), image, width, height);
+  const frame = { t: Math.round(seconds * 1e4) / 1e4, layout: LAYOUT, joints };
+  page.frames.push(frame);
+  while (page.source === "camera" && page.frames[0].t < seconds - KEEP_SECONDS) page.frames.shift();
+  page.stream.sendFrame(frame);
+  page.takes.onFrame(joints.length > 0);
+  root.dataset.frames = String(Number(root.dataset.frames) + 1);
+}
+
+async function startCamera() {
+  if (!navigator.mediaDevices?.getUserMedia) {
+    throw new Error("This browser gives no camera to this page. Open it over https or as http://localhost, or open a video.");
+  }
+  await stop();
+  await preparePose();
+  const run = ++page.run, video = find("video");
+  let media;
+  try {
+    media = await navigator.mediaDevices.getUserMedia({ video: { width: { ideal: 640 }, height: { ideal: 480 } }, audio: false });
+  } catch (error) {
+    throw new Error(error.name === "NotAllowedError" ? "The browser does not allow the camera. Allow it in the address bar, then try again."
+      : error.name === "NotFoundError" ? "No camera was found. Connect one, or open a video." : `The camera cannot be used: ${error.message}`);
+  }
+  video.srcObject = media;
+  await video.play();
+  openStream();
+  setSource("camera");
+  page.say("The camera is on.");
+  const start = performance.now();
+  let count = 0, since = start;
+  while (run === page.run) {
+    await new Promise(requestAnimationFrame);
+    if (video.readyState < 2) continue;
+    const seconds = (performance.now() - start) / 1000;
+    await look(await createImageBitmap(video), video.videoWidth, video.videoHeight, seconds, run);
+    count += 1;
+    if (performance.now() - since > 2000) {
+      find("speed").textContent = `${(1000 * count / (performance.now() - since)).toFixed(0)} poses per second`;
+      count = 0;
+      since = performance.now();
+    }
+  }
+}
+
+/** Look at every frame of a video, however long the model takes for each. */
+async function openVideo(file) {
+  await stop();
+  await preparePose();
+  const run = ++page.run, video = find("video");
+  video.srcObject = null;
+  video.src = URL.createObjectURL(file);
+  await new Promise((resolve, reject) => {
+    video.onloadeddata = resolve;
+    video.onerror = () => reject(new Error(`${file.name}: this browser cannot play this video.`));
+  });
+  openStream();
+  setSource("video");
+  const steps = Math.max(2, Math.floor(video.duration * VIDEO_RATE));
+  for (let step = 0; step < steps && run === page.run; step++) {
+    const seconds = (step + 0.5) / VIDEO_RATE;
+    await new Promise((resolve) => {
+      video.onseeked = resolve;
+      video.currentTime = Math.min(seconds, video.duration);
+    });
+    await look(await createImageBitmap(video), video.videoWidth, video.videoHeight, step / VIDEO_RATE, run);
+    find("speed").textContent = `${Math.round(100 * (step + 1) / steps)} % of ${file.name}`;
+    while (run === page.run && page.stream.sent - page.stream.acknowledged > MAX_WAITING && page.stream.socket.readyState < 2) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+  if (run !== page.run) return;
+  await page.stream.end();
+  page.say(`${file.name}: ${steps} frames.`);
+  page.takes.onVideoEnd();
+  root.dataset.videos = String(Number(root.dataset.videos || 0) + 1);
+}
+
+async function openSkeleton(file) {
+  page.say(`Reading ${file.name}.`);
+  const form = new FormData();
+  form.append("file", file);
+  if (find("label").value.trim()) {
+    form.append("label", find("label").value);
+    const added = await request("POST", "/examples/upload", form);
+    page.say(`${file.name} is an example of ${added.label} now.`);
+    await page.library.refresh();
+  } else {
+    form.append("threshold", String(page.events.threshold()));
+    const answer = await request("POST", "/recognise/upload", form);
+    page.events.addAnswer(file.name, answer);
+    page.say(`${file.name}: ${answer.label ?? "unknown"}. To enrol a file, enter a name first.`);
+  }
+}
+
+async function stop() {
+  page.run += 1;
+  const video = find("video");
+  for (const track of video.srcObject?.getTracks() ?? []) track.stop();
+  video.srcObject = null;
+  if (video.src) URL.revokeObjectURL(video.src);
+  video.removeAttribute("src");
+  const stream = page.stream;
+  page.stream = null;
+  stream?.close();
+  drawPose(find("overlay"), null, 1, 1);
+  find("speed").textContent = "";
+  page.takes.cancel();
+  setSource(null);
+}
+
+function chooseFile(button, input, open) {
+  find(button).addEventListener("click", () => find(input).click());
+  find(input).addEventListener("change", page.guard(async () => {
+    const [file] = find(input).files;
+    find(input).value = "";
+    if (file) await open(file);
+  }));
+}
+
+find("camera").addEventListener("click", page.guard(startCamera));
+find("stop").addEventListener("click", page.guard(async () => {
+  await stop();
+  page.say("Stopped.");
+  find("camera").focus();
+}));
+chooseFile("video-file", "video-input", openVideo);
+chooseFile("skeleton-file", "skeleton-input", openSkeleton);
+
+page.guard(async () => {
+  const status = await request("GET", "/status");
+  page.hasModel = status.has_pose_model;
+  await page.library.refresh();
+  page.say("Ready.");
+  root.dataset.ready = "1";
+})();

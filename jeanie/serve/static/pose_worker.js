@@ -1,0 +1,34 @@
+/** Finds the pose in pictures. Runs beside the page, so that the page stays responsive; pictures go no further. */
+
+import { PoseLandmarker } from "/static/vendor/vision_bundle.mjs";
+
+const VENDOR = "/static/vendor";
+let landmarker = null;
+let last = 0;
+
+async function load() {
+  landmarker = await PoseLandmarker.createFromOptions(
+    { wasmLoaderPath: `${VENDOR}/vision_wasm_module_internal.js`, wasmBinaryPath: `${VENDOR}/vision_wasm_module_internal.wasm` },
+    { baseOptions: { modelAssetPath: `${VENDOR}/pose_landmarker_lite.task`, delegate: "CPU" }, runningMode: "VIDEO", numPoses: 1 },
+  );
+}
+
+self.addEventListener("message", async ({ data }) => {
+  try {
+    if (data.type === "load") {
+      await load();
+      self.postMessage({ type: "ready" });
+      return;
+    }
+    last = Math.max(last + 1, Math.round(data.milliseconds));  // the landmarker requires increasing times
+    const result = landmarker.detectForVideo(data.picture, last);
+    data.picture.close();
+    const plain = (points) => (points ? points.map(({ x, y, z, visibility }) => [x, y, z, visibility]) : null);
+    self.postMessage({
+      type: "pose", number: data.number,
+      image: plain(result.landmarks[0]), world: plain(result.worldLandmarks[0]),
+    });
+  } catch (error) {
+    self.postMessage({ type: "error", message: String(error && error.message || error) });
+  }
+});

@@ -1,0 +1,130 @@
+/** Record a take: countdown, start, stop; replay it without rest; keep or discard it. */
+
+import { request } from "/static/api.js";
+import { playBody, stopBody } from "/static/body.js";
+
+const COUNTDOWN = 3;  // seconds
+const LONGEST = 30;  // seconds of one take
+const find = (id) => document.getElementById(id);
+
+export function showTakes(page) {
+  let take = null;       // frames that were recorded
+  let range = null;      // first frame of the movement and the one after its last
+  let start = null;      // time at which the recording began
+  let counting = 0;      // number of the countdown that runs
+  let hasVideo = false;
+  let seen = 0, missed = 0;
+
+  function update() {
+    const isLive = page.source === "camera";
+    if (!page.source) hasVideo = false;
+    find("record").disabled = !isLive;
+    find("use-video").disabled = !hasVideo;
+  }
+
+  function showRecording(isOn) {
+    find("record").textContent = isOn ? "Stop recording" : "Record";
+    find("record").setAttribute("aria-pressed", String(isOn));
+  }
+
+  async function count() {
+    const own = ++counting, field = find("countdown");
+    field.hidden = false;
+    for (let left = COUNTDOWN; left > 0 && own === counting; left--) {
+      field.textContent = String(left);
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+    field.hidden = true;
+    return own === counting;
+  }
+
+  async function record() {
+    if (start !== null) return stopRecording();
+    if (counting && !find("countdown").hidden) return cancel();
+    showRecording(true);
+    page.say(`Recording starts in ${COUNTDOWN} seconds.`);
+    if (!await count() || page.source !== "camera") return showRecording(false);
+    start = page.frames.at(-1)?.t ?? 0;
+    seen = missed = 0;
+    page.say("Recording. Do the movement, then choose Stop recording.");
+  }
+
+  async function stopRecording() {
+    const frames = page.cut(start, Infinity);
+    cancel();
+    await showTake(frames);
+  }
+
+  function cancel() {
+    counting += 1;
+    start = null;
+    find("countdown").hidden = true;
+    showRecording(false);
+  }
+
+  async function showTake(frames) {
+    if (frames.filter(({ joints }) => joints.length).length < 5) {
+      throw new Error("Nobody was seen long enough. Step back until your whole body is in the picture, and record again.");
+    }
+    take = frames;
+    await preview();
+    find("take").hidden = false;
+    find("take-title").focus();
+  }
+
+  async function preview() {
+    const found = await request("POST", "/preview", { frames: take, trim: find("trim").checked });
+    range = [take[0].t + found.start / found.rate, take[0].t + found.end / found.rate];
+    playBody(find("take-canvas"), found);
+    const whole = found.frames / found.rate;
+    find("take-facts").textContent = `${found.seconds.toFixed(1)} of ${whole.toFixed(1)} seconds, ${found.end - found.start} frames`;
+    page.say("Check the replay, then keep or discard the take.");
+  }
+
+  function discard() {
+    take = null;
+    stopBody(find("take-canvas"));
+    find("take").hidden = true;
+    find(page.source === "camera" ? "record" : "label").focus();
+  }
+
+  async function keep() {
+    const label = find("label").value.trim();
+    if (!label) {
+      find("label").focus();
+      throw new Error("Give the movement a name first.");
+    }
+    const frames = take.filter(({ t }) => t >= range[0] - 1e-6 && t < range[1] - 1e-6);
+    const added = await request("POST", "/examples", { label, frames });
+    page.say(`${added.label}: ${added.examples} ${added.examples === 1 ? "example" : "examples"}. Another take makes it more certain.`);
+    discard();
+    await page.library.refresh();
+  }
+
+  find("record-form").addEventListener("submit", page.guard(async (event) => {
+    event.preventDefault();
+    await record();
+  }));
+  find("use-video").addEventListener("click", page.guard(() => showTake([...page.frames])));
+  find("trim").addEventListener("change", page.guard(preview));
+  find("keep").addEventListener("click", page.guard(keep));
+  find("discard").addEventListener("click", discard);
+
+  return {
+    update,
+    cancel,
+    onVideoEnd() {
+      hasVideo = true;
+      update();
+    },
+    onFrame(isSeen) {
+      if (isSeen) seen += 1; else missed += 1;
+      if (start !== null) {
+        const now = page.frames.at(-1).t;
+        find("take-facts").textContent = "";
+        document.documentElement.dataset.recorded = String(page.cut(start, Infinity).length);
+        if (now - start > LONGEST) page.guard(stopRecording)();
+      }
+    },
+  };
+}

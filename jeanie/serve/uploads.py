@@ -1,0 +1,130 @@
+"""Read uploaded recordings in a worker process with limits on time and memory."""
+
+import os
+import re
+import tempfile
+import threading
+from concurrent.futures import ProcessPoolExecutor, TimeoutError
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from typing import IO
+
+import torch
+
+from jeanie.compute.processes import set_environment
+from jeanie.datasets.formats.isolated_child import limit_process
+from jeanie.datasets.registry import read_motion
+from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.recogniser.library.codec import Record, decode, encode
+from jeanie.serve.settings import ServeLimits
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["UploadReader", "make_upload_folder", "save_upload"]
+
+_WAIT_FACTOR = 6  # of processor time: the machine may be busy with other work
+_START_SECONDS = 120  # to import torch on a busy machine
+_COPY_BYTES = 2**16
+
+
+class UploadReader:
+    """A worker process that reads one file at a time. A worker that exceeds its limits or crashes is replaced."""
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits, self._lock = limits, threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def start(self) -> None:
+        """Start the worker process, so that the first upload need not wait for it."""
+        with self._lock:
+            self._open_pool().submit(os.getpid)
+
+    def stop(self) -> None:
+        """End the worker process."""
+        with self._lock:
+            self._end_pool()
+
+    def read(self, path: Path, form: str | None, layout: str | None) -> Motion:
+        """Read a recording.
+
+        Raises:
+            DataError: The file cannot be read within the limits. Messages name the file without its folder.
+        """
+        limits = self._limits
+        with self._lock:
+            pool = self._open_pool()
+            try:
+                pool.submit(os.getpid).result(_START_SECONDS)
+                task = pool.submit(_read, path, form, layout, limits.parse_bytes, limits.parse_seconds)
+                result = task.result(_WAIT_FACTOR * limits.parse_seconds)
+            except (BrokenProcessPool, TimeoutError):
+                self._end_pool()
+                raise DataError(
+                    f"{path.name}: reading it took too much time or memory; the file is damaged, or cut it into clips"
+                ) from None
+        if isinstance(result, Record):
+            return decode(result, path.name)
+        kind, message = result
+        raise (ConfigError if kind == "ConfigError" else DataError)(message)
+
+    def _open_pool(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            with set_environment("OMP_NUM_THREADS", "1"):
+                self._pool = ProcessPoolExecutor(1, get_context("spawn"), _end_with_parent)
+                self._pool.submit(os.getpid)
+        return self._pool
+
+    def _end_pool(self) -> None:
+        if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+def save_upload(content: IO[bytes], name: str, folder: str, limit: int) -> Path:
+    """Write an uploaded file to a folder under a harmless name; its ending decides about the format."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name.replace("\\", "/")).name)[-80:].lstrip(".") or "upload"
+    path = Path(folder) / safe
+    size = 0
+    with path.open("wb") as file:
+        while part := content.read(_COPY_BYTES):
+            size += len(part)
+            if size > limit:
+                raise DataError(
+                    f"{safe}: larger than {limit} bytes, too much for one recording; cut it into clips"
+                )
+            file.write(part)
+    return path
+
+
+def _end_with_parent() -> None:
+    """Make a worker process end when the service is killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait_for_parent() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
+
+
+def _read(
+    path: Path, form: str | None, layout: str | None, memory: int, seconds: int
+) -> Record | tuple[str, str]:
+    """Read a file in the worker process; return the recording, or the kind and text of an error."""
+    torch.set_num_threads(1)
+    limit_process(memory, seconds)
+    try:
+        motion = read_motion(path, format=form, layout=layout)
+        return encode(motion.replace(name=path.name))
+    except JeanieError as error:
+        return type(error).__name__, str(error).replace(f"{path.parent}{os.sep}", "")
+    except MemoryError:
+        return "DataError", f"{path.name}: too large for one recording; cut it into clips"
+
+
+def make_upload_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Return a temporary folder for one upload."""
+    return tempfile.TemporaryDirectory(prefix="jeanie-upload")

@@ -1,0 +1,168 @@
+"""Who may use the service: hosts, origins, tokens, rates; and what the command line says about them."""
+
+import hashlib
+import json
+import subprocess
+import sys
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from jeanie.cli.app import app as commands
+from jeanie.errors import ConfigError
+from jeanie.recogniser.recogniser import Recogniser
+from jeanie.serve.access import AccessRules, RateLimiter, Refusal
+from jeanie.serve.app import make_app
+from jeanie.serve.settings import ServeConfig, ServeLimits, read_token
+
+TOKEN = "0123456789abcdef0123"
+HASH = hashlib.sha256(TOKEN.encode()).hexdigest()
+
+
+@pytest.fixture
+def guarded(shipped_model, tmp_path):
+    """A client of a service with a token, without a warm-up."""
+    with Recogniser.load(tmp_path / "library.db", model=shipped_model) as recogniser:
+        config = ServeConfig(token_hash=HASH, limits=ServeLimits(requests_per_second=0.001, burst=40))
+        yield TestClient(make_app(recogniser, config), base_url="http://localhost", follow_redirects=False)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "192.168.1.5"])
+def test_known_hosts_are_accepted(client, host):
+    assert client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "localhost.evil", "a b"]
+)
+def test_other_hosts_are_refused(client, host):
+    answer = client.get("/api/v1/actions", headers={"host": host})
+    assert answer.status_code == 421
+    assert "--allow-host" in answer.json()["detail"]
+
+
+def test_other_origins_are_refused(client):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:81", "file://127.0.0.1"):
+        assert client.delete("/api/v1/actions?label=x", headers={"origin": origin}).status_code == 403
+    own = client.delete("/api/v1/actions?label=x", headers={"origin": "http://127.0.0.1"})
+    assert own.status_code == 404
+    assert client.post("/api/v1/recognise", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+
+
+def test_every_answer_has_security_headers(client):
+    for path in ("/", "/healthz", "/api/v1/actions", "/nothing"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "connect-src 'self'" in policy
+        assert "unsafe-inline" not in policy
+        assert "'unsafe-eval'" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert len(headers["x-request-id"]) == 16
+    assert client.get("/healthz", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
+
+
+def test_a_token_is_needed_on_every_route(guarded):
+    schema = guarded.get("/api/v1/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
+    for path, methods in schema["paths"].items():
+        for method in methods:
+            answer = guarded.request(method, path.replace("{example}", "1").replace("{page}", "x"))
+            assert answer.status_code == 401, f"{method} {path}"
+    assert guarded.get("/metrics").status_code == 401
+    assert guarded.get("/api/v1/actions", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert guarded.get(f"/api/v1/actions?token={TOKEN}").status_code == 401
+    assert guarded.get("/healthz").status_code == 200
+
+
+def test_the_login_form_gives_a_cookie(guarded):
+    assert guarded.get("/").headers["location"] == "/login"
+    assert "Access token" in guarded.get("/login").text
+    assert guarded.post("/login", data={"token": "wrong"}).status_code == 401
+    answer = guarded.post("/login", data={"token": TOKEN})
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert TOKEN not in cookie
+    assert guarded.get("/api/v1/actions").status_code == 200
+
+
+def test_a_client_that_asks_too_often_is_refused(guarded):
+    answers = [guarded.get("/healthz") for _ in range(60)]
+    assert [one.status_code for one in answers] == [200] * 40 + [429] * 20
+    assert answers[-1].headers["retry-after"] == "1"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 2)), max_size=60))
+def test_no_client_gets_more_than_its_burst_and_rate(steps):
+    limiter, now, allowed, first = RateLimiter(2.0, 3, clients=8), 0.0, {}, {}
+    for client, pause in steps:
+        now += pause
+        first.setdefault(client, now)
+        if limiter.allow(client, now):
+            allowed[client] = allowed.get(client, 0) + 1
+            assert allowed[client] <= 3 + 2.0 * (now - first[client]) + 1e-6
+
+
+@given(st.text(max_size=80))
+def test_no_other_text_is_a_token_or_a_cookie(text):
+    rules = AccessRules(ServeConfig(token_hash=HASH))
+    for headers in ({"authorization": f"Bearer {text}"}, {"cookie": f"jeanie_session={text}"}):
+        if text.strip() != TOKEN:
+            with pytest.raises(Refusal):
+                rules.check("GET", "/", {"host": "localhost", **headers}, False)
+
+
+def test_an_open_address_needs_a_token(tmp_path):
+    for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):
+        with pytest.raises(ConfigError, match="--token-file"):
+            ServeConfig(host=host).check_access()
+        ServeConfig(host=host, token_hash=HASH).check_access()
+    for host in ("127.0.0.1", "::1", "localhost", "127.5.5.5"):
+        ServeConfig(host=host).check_access()
+
+
+@pytest.mark.parametrize("content", ["", "short", "has spaces in it, several", "x" * 5000])
+def test_a_bad_token_file_is_refused(tmp_path, content):
+    path = tmp_path / "token"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="16 to 4096"):
+        read_token(path)
+
+
+def test_wrong_options_end_with_code_2(tmp_path):
+    library = str(tmp_path / "library.db")
+    for options, words in (
+        (["--host", "0.0.0.0"], "--token-file"),
+        (["--certificate", "missing.pem"], "both"),
+        (["--token-file", "missing"], "missing"),
+    ):
+        result = CliRunner().invoke(commands, ["serve", "--library", library, "--json", *options])
+        assert result.exit_code == 2, result.output
+        assert words in json.loads(result.stdout)["error"]
+
+
+@pytest.mark.processes
+def test_the_command_serves_until_it_is_stopped(tmp_path):
+    """The address is printed when requests are answered; SIGTERM ends the process without an error."""
+    command = [sys.executable, "-m", "jeanie", "serve", "--library", str(tmp_path / "library.db")]
+    with subprocess.Popen(
+        [*command, "--port", "0", "--no-browser", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            url = json.loads(process.stdout.readline())["url"]
+            import httpx2
+
+            assert httpx2.get(f"{url}readyz", timeout=60).text == "ready"
+            assert httpx2.get(f"{url}api/v1/actions", timeout=60).json() == {"actions": []}
+        finally:
+            process.terminate()
+        log = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert process.returncode in (0, -15)
+    assert {one["path"] for one in log if one["message"] == "request"} == {"/readyz", "/api/v1/actions"}
+    assert all(one["request_id"] for one in log if one["message"] == "request")

@@ -1,0 +1,151 @@
+"""The page in Chromium: enrol from a camera and from videos, be recognised from another side; nothing leaves the origin."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+VIDEOS = Path(os.environ.get("JEANIE_DATA", "")) / "video"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MODEL = ROOT / "jeanie/serve/static/vendor/pose_landmarker_lite.task"
+AXE = ROOT / "build/axe.min.js"
+PATIENCE = 240  # seconds until a condition must hold; a busy machine is slow
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+]  # fmt: skip
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.plain,
+    pytest.mark.skipif(CHROMIUM is None, reason="no browser: chromium is not in PATH"),
+    pytest.mark.skipif(not MODEL.exists(), reason="no pose model: run make web"),
+    pytest.mark.skipif(not VIDEOS.exists(), reason="no videos in $JEANIE_DATA/video"),
+]
+
+
+def wait_for(condition, what):
+    """Poll until a condition holds."""
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
+        time.sleep(0.1)
+    return value
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Address of a service with an empty library."""
+    library = tmp_path_factory.mktemp("page") / "library.db"
+    command = [
+        sys.executable,
+        "-m",
+        "jeanie",
+        "serve",
+        "--library",
+        str(library),
+        "--port",
+        "0",
+        "--no-browser",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def camera_file(tmp_path_factory):
+    """Camera 1 as a film for a fake camera, with rest at both ends; Chromium plays it in a loop."""
+    import cv2
+
+    capture = cv2.VideoCapture(str(VIDEOS / "four-cameras/cam01.mp4"))
+    pictures = []
+    while (read := capture.read())[0]:
+        pictures.append(cv2.resize(read[1], (640, 360)))
+    pictures = [pictures[0]] * 30 + pictures[::2] + [pictures[-1]] * 30
+    path = tmp_path_factory.mktemp("camera") / "camera.mjpeg"
+    path.write_bytes(b"".join(cv2.imencode(".jpg", picture)[1].tobytes() for picture in pictures))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(camera_file):
+    with sync_api.sync_playwright() as playwright:
+        flags = [*FLAGS, f"--use-file-for-fake-video-capture={camera_file}"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, service):
+    """The page. At the end, no request has left the origin and the console has no error."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page, requests, errors = context.new_page(), [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("websocket", lambda socket: requests.append(socket.url))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_default_timeout(PATIENCE * 1000)
+    page.goto(service)
+    wait_for(lambda: read_state(page, "ready") == "1", "the page")
+    yield page
+    host = service.removeprefix("http://").rstrip("/")
+    own = (f"http://{host}/", f"ws://{host}/", f"blob:http://{host}/", "data:")
+    assert [url for url in requests if not url.startswith(own)] == []
+    assert len(requests) > 10
+    assert [error for error in errors if "INFO: Created TensorFlow Lite" not in error] == []
+    context.close()
+
+
+def read_state(page, name):
+    return page.evaluate("(name) => document.documentElement.dataset[name] || ''", name)
+
+
+def open_video(page, path):
+    """Open a video and wait until all its frames were looked at."""
+    before = int(read_state(page, "videos") or 0)
+    page.locator("#video-input").set_input_files(path)
+    wait_for(lambda: int(read_state(page, "videos") or 0) > before, f"the end of {path.name}")
+
+
+def list_events(page):
+    return page.locator("#events b").all_text_contents()
+
+
+def list_actions(page):
+    return page.locator("#actions h3").all_text_contents()
+
+
+def keep_take(page, label):
+    page.get_by_label("Name of the movement").fill(label)
+    page.locator("#keep").click()
+    wait_for(lambda: label in list_actions(page), f"{label} in the library")
+
+
+def test_a_movement_of_one_camera_is_recognised_by_another(page):
+    videos = VIDEOS / "four-cameras"
+    open_video(page, videos / "cam01.mp4")
+    page.get_by_role("button", name="Use whole video").click()
+    wait_for(lambda: page.locator("#take-canvas").is_visible(), "the replay")
+    keep_take(page, "step")
+    page.reload()
+    wait_for(lambda: list_actions(page) == ["step"], "the library after a reload")
+    open_video(page, videos / "cam02.mp4")
+    assert "step" in list_events(page)
+    open_video(page, VIDEOS / "asl/again.mkv")
+    assert list_events(page)[0] == "unknown"
