@@ -101,7 +101,8 @@ class Protection:
             nonlocal size
             is_body = not scope.get("body_is_complete")
             try:
-                message = await asyncio.wait_for(receive(), limits.body_seconds if is_body else None)
+                async with asyncio.timeout(limits.body_seconds if is_body else None):
+                    message = await receive()
             except TimeoutError:
                 raise HTTPException(
                     408, f"no data for {limits.body_seconds:g} seconds; send it again"

@@ -193,8 +193,6 @@ def make_stream_router(service: Service) -> APIRouter:
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not tasks[1].done() and tasks[0].result():
-                await asyncio.wait(tasks[1:], timeout=limits.idle_seconds)  # answers after the end
         finally:
             session.cancel()
             for task in tasks:
@@ -208,32 +206,31 @@ def make_stream_router(service: Service) -> APIRouter:
     return router
 
 
-async def _receive(socket: WebSocket, session: StreamSession, service: Service) -> bool:
-    """Pass messages to the session until the stream ends; return whether its last answers are still wanted."""
+async def _receive(socket: WebSocket, session: StreamSession, service: Service) -> None:
+    """Pass messages to the session until the client leaves or breaks a limit."""
     limits = service.config.limits
     end = time.monotonic() + limits.session_seconds
     while True:
         try:
-            message = await asyncio.wait_for(
-                socket.receive(), min(limits.idle_seconds, end - time.monotonic())
-            )
+            async with asyncio.timeout(min(limits.idle_seconds, end - time.monotonic())):
+                message = await socket.receive()
         except TimeoutError:
             await _close(socket, service, POLICY, "the stream was idle, or lasted too long")
-            return False
+            return
         if message["type"] == "websocket.disconnect":
-            return False
+            return
         text = message.get("text")
         if text is None:
             await _close(socket, service, INVALID, "a message is text: one frame as JSON")
-            return False
+            return
         if len(text) > limits.message_bytes:
             await _close(
                 socket, service, TOO_LARGE, f"a message has at most {limits.message_bytes} characters"
             )
-            return False
+            return
         while not session.offer(text):  # not reading slows the client down
             if time.monotonic() > end:
-                return False
+                return
             await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -244,7 +241,8 @@ async def _send(socket: WebSocket, session: StreamSession, service: Service) -> 
         try:
             if session.is_slow:
                 raise TimeoutError
-            await asyncio.wait_for(socket.send_text(json.dumps(answer)), seconds)
+            async with asyncio.timeout(seconds):
+                await socket.send_text(json.dumps(answer))
         except TimeoutError:
             await _close(socket, service, POLICY, "the client reads too slowly")
             return

@@ -1,4 +1,4 @@
-"""The page in Chromium: enrol from a camera and from videos, be recognised from another side; nothing leaves the origin."""
+"""The page in Chromium: a movement is taught by a camera or a video, and recognised from another side."""
 
 import json
 import os
