@@ -110,9 +110,9 @@ class StreamSession:
         try:
             self._recognise()
         except JeanieError as error:
-            self._answer({"type": "problem", **describe_problem(422, str(error))})
+            self._answer({**describe_problem(422, str(error)), "type": "problem"})
         except Exception:
-            self._answer({"type": "problem", **describe_problem(500, "an unexpected error ended the stream")})
+            self._answer({**describe_problem(500, "an unexpected error ended the stream"), "type": "problem"})
             raise
         finally:
             self._answer(None)
@@ -195,11 +195,11 @@ def make_stream_router(service: Service) -> APIRouter:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             session.cancel()
+            open_sessions.discard(session)
+            service.metrics.sessions.set(len(open_sessions))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            open_sessions.discard(session)
-            service.metrics.sessions.set(len(open_sessions))
             with suppress(RuntimeError, WebSocketDisconnect):
                 await socket.close()
 

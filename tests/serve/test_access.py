@@ -23,7 +23,7 @@ HASH = hashlib.sha256(TOKEN.encode()).hexdigest()
 
 
 @pytest.fixture
-def guarded(shipped_model, tmp_path):
+def token_client(shipped_model, tmp_path):
     """A client of a service with a token, without a warm-up."""
     with Recogniser.load(tmp_path / "library.db", model=shipped_model) as recogniser:
         config = ServeConfig(token_hash=HASH, limits=ServeLimits(requests_per_second=0.001, burst=40))
@@ -64,33 +64,33 @@ def test_every_answer_has_security_headers(client):
     assert client.get("/healthz", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
 
 
-def test_a_token_is_needed_on_every_route(guarded):
-    schema = guarded.get("/api/v1/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
+def test_a_token_is_needed_on_every_route(token_client):
+    schema = token_client.get("/api/v1/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
     for path, methods in schema["paths"].items():
         for method in methods:
-            answer = guarded.request(method, path.replace("{example}", "1").replace("{page}", "x"))
+            answer = token_client.request(method, path.replace("{example}", "1").replace("{page}", "x"))
             assert answer.status_code == 401, f"{method} {path}"
-    assert guarded.get("/metrics").status_code == 401
-    assert guarded.get("/api/v1/actions", headers={"authorization": "Bearer wrong"}).status_code == 401
-    assert guarded.get(f"/api/v1/actions?token={TOKEN}").status_code == 401
-    assert guarded.get("/healthz").status_code == 200
+    assert token_client.get("/metrics").status_code == 401
+    assert token_client.get("/api/v1/actions", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert token_client.get(f"/api/v1/actions?token={TOKEN}").status_code == 401
+    assert token_client.get("/healthz").status_code == 200
 
 
-def test_the_login_form_gives_a_cookie(guarded):
-    assert guarded.get("/").headers["location"] == "/login"
-    assert "Access token" in guarded.get("/login").text
-    assert guarded.post("/login", data={"token": "wrong"}).status_code == 401
-    answer = guarded.post("/login", data={"token": TOKEN})
+def test_the_login_form_gives_a_cookie(token_client):
+    assert token_client.get("/").headers["location"] == "/login"
+    assert "Access token" in token_client.get("/login").text
+    assert token_client.post("/login", data={"token": "wrong"}).status_code == 401
+    answer = token_client.post("/login", data={"token": TOKEN})
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert TOKEN not in cookie
-    assert guarded.get("/api/v1/actions").status_code == 200
+    assert token_client.get("/api/v1/actions").status_code == 200
 
 
-def test_a_client_that_asks_too_often_is_refused(guarded):
-    answers = [guarded.get("/healthz") for _ in range(60)]
+def test_a_client_that_asks_too_often_is_refused(token_client):
+    answers = [token_client.get("/healthz") for _ in range(60)]
     assert [one.status_code for one in answers] == [200] * 40 + [429] * 20
     assert answers[-1].headers["retry-after"] == "1"
 

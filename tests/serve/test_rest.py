@@ -25,8 +25,8 @@ def forget(client, label):
 
 
 @pytest.fixture(scope="module")
-def enrolled(client):
-    """The client after two actions were enrolled."""
+def taught_client(client):
+    """The client after two actions were taught_client."""
     for action in ("squat", "bow"):
         assert enrol(client, action, make_take(action)).status_code == 201
     yield client
@@ -34,8 +34,8 @@ def enrolled(client):
         forget(client, action)
 
 
-def test_an_enrolled_action_is_recognised_as_by_the_recogniser(enrolled, shipped_model):
-    answer = enrolled.post(f"{API}/recognise", json={"frames": make_take("bow", subject=1)}).json()
+def test_an_enrolled_action_is_recognised_as_by_the_recogniser(taught_client, shipped_model):
+    answer = taught_client.post(f"{API}/recognise", json={"frames": make_take("bow", subject=1)}).json()
     with Recogniser.load(model=shipped_model) as recogniser:
         for action in ("squat", "bow"):
             recogniser.enrol(action, open_clip(action))
@@ -45,10 +45,10 @@ def test_an_enrolled_action_is_recognised_as_by_the_recogniser(enrolled, shipped
     assert answer["scores"] == pytest.approx(dict(expected.scores), rel=1e-3)
 
 
-def test_the_threshold_of_a_request_decides_about_unknown(enrolled):
+def test_the_threshold_of_a_request_decides_about_unknown(taught_client):
     take = make_take("bow", subject=1)
-    sure = enrolled.post(f"{API}/recognise", json={"frames": take, "threshold": 0}).json()
-    unsure = enrolled.post(f"{API}/recognise", json={"frames": take, "threshold": 1}).json()
+    sure = taught_client.post(f"{API}/recognise", json={"frames": take, "threshold": 0}).json()
+    unsure = taught_client.post(f"{API}/recognise", json={"frames": take, "threshold": 1}).json()
     assert sure["label"] == "bow"
     assert unsure["label"] is None
     assert unsure["nearest"] == "bow"
@@ -99,27 +99,27 @@ def test_an_action_is_deleted_with_its_last_example(client):
     assert client.get(f"{API}/examples", params={"label": "short"}).status_code == 404
 
 
-def test_renaming_to_an_existing_action_needs_merge(enrolled):
-    enrol(enrolled, "other", make_take("clap"))
-    refused = enrolled.patch(f"{API}/actions", params={"label": "other"}, json={"label": "bow"})
+def test_renaming_to_an_existing_action_needs_merge(taught_client):
+    enrol(taught_client, "other", make_take("clap"))
+    refused = taught_client.patch(f"{API}/actions", params={"label": "other"}, json={"label": "bow"})
     assert refused.status_code == 409
     assert "exists already" in refused.json()["detail"]
-    enrol(enrolled, "new bow", make_take("bow", subject=2))
-    merged = enrolled.patch(
+    enrol(taught_client, "new bow", make_take("bow", subject=2))
+    merged = taught_client.patch(
         f"{API}/actions", params={"label": "new bow"}, json={"label": "other", "merge": True}
     )
     assert merged.json()["examples"] == 2
-    forget(enrolled, "other")
+    forget(taught_client, "other")
 
 
-def test_a_negative_example_changes_the_answer(enrolled):
+def test_a_negative_example_changes_the_answer(taught_client):
     take = make_take("sit_down")
-    added = enrol(enrolled, "squat", take, negative=True)
+    added = enrol(taught_client, "squat", take, negative=True)
     assert added.status_code == 201
-    assert enrolled.post(f"{API}/recognise", json={"frames": take}).json()["label"] != "squat"
-    listed = enrolled.get(f"{API}/examples", params={"label": "squat"}).json()
+    assert taught_client.post(f"{API}/recognise", json={"frames": take}).json()["label"] != "squat"
+    listed = taught_client.get(f"{API}/examples", params={"label": "squat"}).json()
     assert len(listed["negative"]) == 1
-    enrolled.delete(f"{API}/examples/{listed['negative'][0]}")
+    taught_client.delete(f"{API}/examples/{listed['negative'][0]}")
 
 
 def test_a_negative_example_needs_its_action(client):
@@ -128,24 +128,24 @@ def test_a_negative_example_needs_its_action(client):
     assert "no action 'nobody'" in refused.json()["detail"]
 
 
-def test_an_explanation_has_data_and_a_page(enrolled):
-    found = enrolled.post(f"{API}/explain", json={"frames": make_take("bow", subject=1)}).json()
+def test_an_explanation_has_data_and_a_page(taught_client):
+    found = taught_client.post(f"{API}/explain", json={"frames": make_take("bow", subject=1)}).json()
     assert found["answer"]["label"] == "bow"
     assert "bow" in found["explanation"]["text"] or found["explanation"]["likeness"]
-    page = enrolled.get(found["page"])
+    page = taught_client.get(found["page"])
     assert page.headers["content-type"].startswith("text/html")
     assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
-    assert enrolled.get(f"{API}/explanations/missing").status_code == 404
+    assert taught_client.get(f"{API}/explanations/missing").status_code == 404
 
 
-def test_the_library_is_exported_and_imported(enrolled):
-    export = enrolled.get(f"{API}/library")
+def test_the_library_is_exported_and_imported(taught_client):
+    export = taught_client.get(f"{API}/library")
     assert zipfile.is_zipfile(io.BytesIO(export.content))
-    forget(enrolled, "bow")
-    imported = enrolled.post(f"{API}/library", files={"file": ("x.jeanie", export.content)})
+    forget(taught_client, "bow")
+    imported = taught_client.post(f"{API}/library", files={"file": ("x.jeanie", export.content)})
     assert imported.json()["new"] == 1
-    assert "bow" in [one["label"] for one in enrolled.get(f"{API}/actions").json()["actions"]]
-    damaged = enrolled.post(f"{API}/library", files={"file": ("x.jeanie", export.content[:100])})
+    assert "bow" in [one["label"] for one in taught_client.get(f"{API}/actions").json()["actions"]]
+    damaged = taught_client.post(f"{API}/library", files={"file": ("x.jeanie", export.content[:100])})
     assert damaged.status_code == 422
 
 

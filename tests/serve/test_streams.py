@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 from movements import open_clip
@@ -14,11 +15,19 @@ URL = "ws://127.0.0.1/api/v1/stream"
 
 
 @pytest.fixture(scope="module")
-def enrolled(client):
+def taught_client(client):
     for action in ("kick_forward", "bow"):
         take = to_frames(open_clip(action))
         assert client.post("/api/v1/examples", json={"label": action, "frames": take}).status_code == 201
     return client
+
+
+def wait_until_closed(client):
+    """Wait until the service has forgotten all streams: it does so just after it has closed them."""
+    end = time.monotonic() + 60
+    while "jeanie_streams 0.0" not in client.get("/metrics").text:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def receive_until(socket, kind):
@@ -39,9 +48,9 @@ def receive_all(socket):
         return answers, closed.code
 
 
-def test_events_are_those_of_the_recogniser(enrolled, shipped_model):
+def test_events_are_those_of_the_recogniser(taught_client, shipped_model):
     take = make_take("kick_forward", subject=1, rest=45)
-    with enrolled.websocket_connect(URL) as socket:
+    with taught_client.websocket_connect(URL) as socket:
         for frame in take:
             socket.send_text(json.dumps(frame))
         socket.send_json({"end": True})
@@ -63,8 +72,8 @@ def test_events_are_those_of_the_recogniser(enrolled, shipped_model):
     assert (events[0]["start"], events[0]["end"]) == pytest.approx(expected[0].seconds, abs=0.1)
 
 
-def test_the_threshold_of_a_stream_decides_about_unknown(enrolled):
-    with enrolled.websocket_connect(URL) as socket:
+def test_the_threshold_of_a_stream_decides_about_unknown(taught_client):
+    with taught_client.websocket_connect(URL) as socket:
         socket.send_json({"threshold": 1})
         assert receive_until(socket, "threshold")[-1]["threshold"] == 1
         for frame in make_take("kick_forward", subject=1, rest=45):
@@ -107,12 +116,12 @@ def damage(random, text):
     return random.choice(["", " ", "null", "[]", "0", '"x"', "{}", "\0", "\ud7ff", "{}{}", "1e999"])
 
 
-def test_damaged_messages_end_a_stream_with_a_problem_or_are_frames(enrolled):
+def test_damaged_messages_end_a_stream_with_a_problem_or_are_frames(taught_client):
     generator = random.Random(0)
     take = [json.dumps(frame) for frame in make_take("bow")]
     problems = sent = 0
     while sent < 400:
-        with enrolled.websocket_connect(URL) as socket:
+        with taught_client.websocket_connect(URL) as socket:
             good = generator.randrange(3)
             for line in take[:good] + [damage(generator, generator.choice(take)) for _ in range(4)]:
                 socket.send_text(line)
@@ -123,33 +132,40 @@ def test_damaged_messages_end_a_stream_with_a_problem_or_are_frames(enrolled):
         assert code == (1007 if details else 1000)
         assert all("unexpected" not in detail for detail in details)
         problems += len(details)
+        wait_until_closed(taught_client)
     assert problems > 50
-    assert "jeanie_streams 0.0" in enrolled.get("/metrics").text
-    assert enrolled.get("/readyz").status_code == 200
+    assert taught_client.get("/readyz").status_code == 200
 
 
-def test_bytes_and_long_messages_close_the_stream(enrolled):
-    with enrolled.websocket_connect(URL) as socket:
+def test_bytes_and_long_messages_close_the_stream(taught_client):
+    with taught_client.websocket_connect(URL) as socket:
         socket.send_bytes(b"\0" * 100)
         assert receive_all(socket)[1] == 1007
-    with enrolled.websocket_connect(URL) as socket:
+    with taught_client.websocket_connect(URL) as socket:
         socket.send_text(" " * (2**18 + 1))
         assert receive_all(socket)[1] == 1009
 
 
-def test_the_number_of_streams_is_limited(enrolled):
+def test_the_number_of_streams_is_limited(taught_client):
+    wait_until_closed(taught_client)
     with (
-        enrolled.websocket_connect(URL),
-        enrolled.websocket_connect(URL),
-        enrolled.websocket_connect(URL) as third,
-        enrolled.websocket_connect(URL) as fourth,
+        taught_client.websocket_connect(URL) as first,
+        taught_client.websocket_connect(URL) as second,
+        taught_client.websocket_connect(URL) as third,
+        taught_client.websocket_connect(URL) as fourth,
     ):
         assert receive_all(fourth)[1] == 1013
         third.send_json(make_take("bow")[0])
         assert third.receive_json() == {"type": "ack", "frames": 1}
+        for socket in (first, second, third):
+            socket.send_json({"end": True})
+            assert receive_all(socket)[1] == 1000
 
 
-def test_a_page_of_another_site_cannot_open_a_stream(enrolled):
+def test_a_page_of_another_site_cannot_open_a_stream(taught_client):
     for origin in ("http://evil.example", "null", "http://127.0.0.1:81"):
-        with pytest.raises(WebSocketDisconnect), enrolled.websocket_connect(URL, headers={"origin": origin}):
+        with (
+            pytest.raises(WebSocketDisconnect),
+            taught_client.websocket_connect(URL, headers={"origin": origin}),
+        ):
             pass

@@ -61,7 +61,7 @@ export function showEvents(page) {
     try {
       const { answer, explanation, page: address } = await request("POST", "/explain", { frames: event.frames, threshold: threshold() });
       if (chosen !== event) return;
-      find("event-text").textContent = `Nearest action: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${explanation.text}.`;
+      find("event-text").textContent = `Nearest action in the library now: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${explanation.text}.`;
       find("event-page").src = address;
       find("event-page").hidden = false;
     } catch (error) {

@@ -3,6 +3,8 @@
 import { PoseLandmarker } from "/static/vendor/vision_bundle.mjs";
 
 const VENDOR = "/static/vendor";
+const report = console.error.bind(console);
+console.error = (...values) => (String(values[0]).startsWith("INFO:") ? console.info(...values) : report(...values));
 let landmarker = null;
 let last = 0;
 
