@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.options import Migrate, ModelFolder, Place, find_library
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    Migrate,
+    ModelFolder,
+    Place,
+    find_library,
+    load_model,
+)
 from jeanie.cli.terminal import exit_on_error
 from jeanie.errors import ConfigError
 from jeanie.recogniser.recogniser import Recogniser
@@ -39,6 +47,8 @@ def serve(
         float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
     ] = 0.5,
     model: ModelFolder = None,
+    encoders: EncoderPaths = None,
+    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
 ) -> None:
@@ -59,7 +69,10 @@ def serve(
             typer.echo(json.dumps({"url": url}) if as_json else f"jeanie: {url} (stop with Ctrl-C)")
 
         with Recogniser.load(
-            find_library(library, make=True), model=model, threshold=threshold, migrate=migrate
+            find_library(library, make=True),
+            model=load_model(model, encoders, metrics),
+            threshold=threshold,
+            migrate=migrate,
         ) as recogniser:
             server.run_server(recogniser, config, browser=not no_browser, on_start=report_start)
 

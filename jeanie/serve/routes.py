@@ -205,6 +205,20 @@ def _add_recognition_routes(router: APIRouter, service: Service) -> None:
             page=f"/api/v1/explanations/{page}",
         )
 
+    @router.post("/count")
+    def count(request: schemas.ExerciseRequest) -> dict[str, Any]:
+        """Count the repetitions of an enrolled action in a recording."""
+        motion, label = _read_request(request, limits.frames), _check_label(service, request.label)
+        with service.lock:
+            return recogniser.count(label, motion).json()
+
+    @router.post("/score")
+    def score(request: schemas.ExerciseRequest) -> dict[str, Any]:
+        """Score a performance of an enrolled action against its examples."""
+        motion, label = _read_request(request, limits.frames), _check_label(service, request.label)
+        with service.lock:
+            return recogniser.score(label, motion).json()
+
     @router.get("/explanations/{page}", response_class=HTMLResponse)
     def get_explanation(page: Annotated[str, Path(max_length=64)]) -> Response:
         """Return the page of an explanation. Pages are kept in memory for a while."""

@@ -12,6 +12,7 @@ __all__ = [
     "EnrolRequest",
     "ExampleFacts",
     "Examples",
+    "ExerciseRequest",
     "ExplainAnswer",
     "Imported",
     "Preview",
@@ -54,6 +55,12 @@ class RecogniseRequest(Take):
     """A recording to recognise."""
 
     threshold: float = Field(0.5, ge=0, le=1, description="answers with a lower confidence are unknown")
+
+
+class ExerciseRequest(Take):
+    """A recording of an exercise."""
+
+    label: Label
 
 
 class RenameRequest(_Request):

@@ -14,10 +14,11 @@ import torch
 
 from jeanie.compute.processes import set_environment
 from jeanie.datasets.formats.isolated_child import limit_process
-from jeanie.datasets.registry import read_motion
+from jeanie.datasets.reading import read_motion
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.library.codec import Record, decode, encode
 from jeanie.serve.settings import ServeLimits
+from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["UploadReader", "make_upload_folder", "save_upload"]
@@ -49,8 +50,11 @@ class UploadReader:
 
         Raises:
             DataError: The file cannot be read within the limits. Messages name the file without its folder.
+            ConfigError: The format or the layout is unknown.
         """
         limits = self._limits
+        if layout is not None and layout not in LAYOUTS:  # a path would read a file of the service
+            raise ConfigError(f"no layout {layout[:40]!r}; the known ones are {', '.join(LAYOUTS)}")
         with self._lock:
             pool = self._open_pool()
             try:

@@ -168,6 +168,30 @@ def test_a_file_is_enrolled_and_recognised(client, tmp_path):
     forget(client, "clapping")
 
 
+def test_a_layout_is_a_known_name_never_a_file(client, tmp_path):
+    (tmp_path / "layout.toml").write_text("secret")
+    answer = client.post(
+        f"{API}/recognise/upload",
+        data={"layout": str(tmp_path / "layout.toml")},
+        files={"file": ("x.npz", b"PK")},
+    )
+    assert answer.status_code == 400
+    assert "no layout" in answer.json()["detail"]
+    assert "secret" not in answer.text
+
+
+def test_repetitions_are_counted_and_scored_as_by_the_recogniser(taught_client, shipped_model):
+    take = make_take("squat", subject=1)
+    request = {"label": "squat", "frames": take}
+    found = taught_client.post(f"{API}/count", json=request).json()
+    scored = taught_client.post(f"{API}/score", json=request).json()
+    with Recogniser.load(model=shipped_model) as recogniser:
+        recogniser.enrol("squat", open_clip("squat"))
+        assert found["count"] == recogniser.count("squat", open_clip("squat", 1)).count
+        assert scored["score"] == pytest.approx(recogniser.score("squat", open_clip("squat", 1)).value, abs=1)
+    assert taught_client.post(f"{API}/count", json={**request, "label": "none"}).status_code == 404
+
+
 def test_a_bad_file_gives_the_text_of_the_command_line_without_a_folder(client):
     answer = client.post(f"{API}/recognise/upload", files={"file": ("bad.bvh", b"HIERARCHY\nROOT")})
     assert answer.status_code == 422
