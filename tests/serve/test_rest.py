@@ -138,6 +138,7 @@ def test_an_explanation_has_data_and_a_page(taught_client):
     assert taught_client.get(f"{API}/explanations/missing").status_code == 404
 
 
+@pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
 def test_the_library_is_exported_and_imported(taught_client):
     export = taught_client.get(f"{API}/library")
     assert zipfile.is_zipfile(io.BytesIO(export.content))
@@ -149,6 +150,7 @@ def test_the_library_is_exported_and_imported(taught_client):
     assert damaged.status_code == 422
 
 
+@pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
 def test_a_file_is_enrolled_and_recognised(client, tmp_path):
     motion = open_clip("clap")
     buffer = io.BytesIO()
@@ -168,6 +170,7 @@ def test_a_file_is_enrolled_and_recognised(client, tmp_path):
     forget(client, "clapping")
 
 
+@pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
 def test_a_layout_is_a_known_name_never_a_file(client, tmp_path):
     (tmp_path / "layout.toml").write_text("secret")
     answer = client.post(
@@ -192,6 +195,7 @@ def test_repetitions_are_counted_and_scored_as_by_the_recogniser(taught_client, 
     assert taught_client.post(f"{API}/count", json={**request, "label": "none"}).status_code == 404
 
 
+@pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
 def test_a_bad_file_gives_the_text_of_the_command_line_without_a_folder(client):
     answer = client.post(f"{API}/recognise/upload", files={"file": ("bad.bvh", b"HIERARCHY\nROOT")})
     assert answer.status_code == 422
@@ -244,6 +248,7 @@ def test_a_body_is_limited_while_it_is_read(client):
     assert "more than 2097152 bytes" in answer.json()["detail"]
 
 
+@pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
 def test_an_upload_is_limited(client):
     answer = client.post(f"{API}/recognise/upload", files={"file": ("big.bvh", b" " * (2**20 + 1))})
     assert answer.status_code in (413, 422)
