@@ -15,6 +15,7 @@ __all__ = [
     "ExerciseRequest",
     "ExplainAnswer",
     "Imported",
+    "Poses",
     "Preview",
     "RecogniseRequest",
     "Removed",
@@ -84,7 +85,16 @@ class Actions(BaseModel):
     actions: list[Action]
 
 
-class ExampleFacts(BaseModel):
+class Poses(BaseModel):
+    """Poses to draw: ``poses[moment][person][joint]`` in thousandths, null for a joint that was never seen."""
+
+    bones: list[list[int]]
+    head: int = Field(description="index of the joint head")
+    seconds: float
+    poses: list[Any]
+
+
+class ExampleFacts(Poses):
     """An example and its poses to draw."""
 
     id: int
@@ -92,10 +102,6 @@ class ExampleFacts(BaseModel):
     layout: str
     frames: int
     rate: float | None
-    bones: list[list[int]]
-    head: int
-    seconds: float
-    poses: list[Any]
 
 
 class Examples(BaseModel):
@@ -128,17 +134,13 @@ class Imported(BaseModel):
     already: int
 
 
-class Preview(BaseModel):
+class Preview(Poses):
     """The movement in a take, and its poses to draw."""
 
     start: int = Field(description="first frame of the movement")
     end: int = Field(description="frame after the last one of the movement")
     frames: int
     rate: float | None
-    bones: list[list[int]]
-    head: int
-    seconds: float
-    poses: list[Any]
 
 
 class Answer(BaseModel):
