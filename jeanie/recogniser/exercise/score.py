@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
@@ -117,7 +117,7 @@ def _measure_performance(motion: Motion) -> _Performance:
 
 def _align(
     query: _Performance, support: _Performance
-) -> tuple[Float[Tensor, "step 2"], Float[Tensor, "step 10 3"], Float[Tensor, "step 10 3"]]:
+) -> tuple[Int[Tensor, "step 2"], Float[Tensor, "step 10 3"], Float[Tensor, "step 10 3"]]:
     """Return the path and the directions of both along it.
 
     The facing of a body comes from its shoulders and hips; what remains of the camera's side is removed by the rotation
