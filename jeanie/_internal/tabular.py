@@ -30,7 +30,7 @@ def format_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str
 def format_latex(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     r"""Return rows as a LaTeX table in the style of the package booktabs; text is escaped, floats have 4 digits.
 
-    >>> print(format_latex(["method", "p"], [{"method": "a_b", "p": 0.012345}]), end="")
+    >>> print(format_latex(["method", "p"], [{"method": "a_b", "p": 0.01234}]), end="")
     \begin{tabular}{lr}
     \toprule
     method & p \\

@@ -102,7 +102,7 @@ ROWS: dict[str, dict[str, Any]] = {
     ),
     # AlphaPose's Halpe full body: COCO, then head, neck, hip and feet.
     "halpe26": _row(
-        """nose left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye
+        """nose<head left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye
         left_shoulder<neck right_shoulder<neck left_elbow<left_shoulder right_elbow<right_shoulder
         left_wrist<left_elbow right_wrist<right_elbow left_hip<hip_center right_hip<hip_center
         left_knee<left_hip right_knee<right_hip left_ankle<left_knee right_ankle<right_knee

@@ -114,7 +114,7 @@ def test_the_preprints_plan_needs_a_middle_view():
         (FEATURES, torch.rand(2, 3, 3, 5), {}, ShapeError, "drop or swap"),
         (FEATURES, FEATURES[:1], {"pairs": "matched"}, ShapeError, "2 and 1"),
         (FEATURES, FEATURES, {"pairs": "some"}, ConfigError, "'all' or 'matched'"),
-        (FEATURES, FEATURES, {"metric": "cosine"}, ConfigError, "euclidean, sqeuclidean, rbf"),
+        (FEATURES, FEATURES, {"metric": "manhattan"}, ConfigError, "euclidean, sqeuclidean, rbf"),
         (FEATURES, FEATURES, {"sigma": 0.0}, ConfigError, "sigma"),
         (FEATURES, FEATURES, {"normalise": "max"}, ConfigError, "length, area, divergence"),
         (FEATURES, FEATURES, {"matching": "dtw"}, ConfigError, "jeanie, fvm"),

@@ -79,9 +79,9 @@ def test_thirds_put_three_joints_into_the_colours_and_axes_side_by_side(joints):
 def test_rows_of_an_image_are_joints_and_columns_are_frames():
     """A convolution that looks along its columns alone mixes frames of one joint."""
     torch.manual_seed(0)
-    net = ImageEncoder(3, 8, 5).double()
+    net = ImageEncoder(torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())).double()
     seen = {}
-    net.layers.register_forward_pre_hook(lambda module, inputs: seen.update(image=inputs[0]))
+    net.network.register_forward_pre_hook(lambda module, inputs: seen.update(image=inputs[0]))
     block = clips(1, 6)
     net(block)
     for frame in range(6):
@@ -146,5 +146,5 @@ def test_encoders_of_positions_refuse_other_streams(kind):
 
 @pytest.mark.errors
 def test_a_width_that_makes_no_groups_is_refused():
-    with pytest.raises(ConfigError, match=r"'image' needs a width that is a multiple of 8, got 12"):
+    with pytest.raises(ConfigError, match=r"'image' needs a width in steps of 8, got 12"):
         BlockEncoder(LAYOUT, block=4, config=ImageEncoderConfig(width=12))

@@ -654,7 +654,8 @@ def test_incomplete_data_is_refused():
 def test_heights_that_are_missing_say_what_to_write(tmp_path, monkeypatch):
     monkeypatch.setenv("JEANIE_DATA", str(tmp_path))
     with pytest.raises(
-        DataError, match=r"ntu120/setups\.csv: file not found; .* setup,height,distance; or give setups="
+        DataError,
+        match=r"setups\.csv: no height for the cameras of setup 18, 19, 20; .* jeanie setups ntu120",
     ):
         PROTOCOLS["ntu120-vertical"].splits(hand_made("ntu120-vertical"))
 

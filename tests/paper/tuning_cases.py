@@ -99,8 +99,8 @@ def search_with_others(tuning, worker, barrier, numbers):
         return clips.read(clip)
 
     barrier.wait()
-    study = open_study(tuning, worker)
-    run_trials(study, tuning, tiny_protocol(), replace(clips, read=read), None)
+    study = open_study(tuning)
+    run_trials(study, tuning, tiny_protocol(), replace(clips, read=read), None, worker=worker)
     numbers.send([trial.number for trial in study.trials if trial.user_attrs.get("worker") == os.getpid()])
 
 

@@ -42,7 +42,7 @@ class Protocol:
             accepts other numbers too.
         rules: How splits are built.
 
-    >>> protocol = get_protocol("synthetic")
+    >>> protocol = PROTOCOLS["synthetic"]
     >>> protocol.way, protocol.shot, protocol.split_count
     (10, 1, 1)
     """

@@ -34,7 +34,7 @@ def test_the_real_sample_lists_its_recordings_and_names_the_missing_key_point_fi
     assert (data.names[0], data.labels[0]) == ("jf7RDuUTrsQ", 325)
     splits = read_splits(SAMPLE)
     assert sorted(splits["train"]) == sorted(data.names)
-    with pytest.raises(DataError, match=r"jf7RDuUTrsQ has no keypoint, and no raw_file"):
+    with pytest.raises(DataError, match=r"jf7RDuUTrsQ has no keypoint, and there is no raw_file"):
         data[0]
 
 

@@ -128,5 +128,5 @@ def test_what_was_recorded_is_recognised_live(webcam, tmp_path):
     assert done.exit_code == 0, done.output
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["label"] for event in events] == ["kick_forward"]
-    assert events[0]["start"] < 0.5 * end
-    assert abs(events[0]["end"] - end) < 0.75
+    assert events[0]["start_s"] < 0.5 * end
+    assert abs(events[0]["end_s"] - end) < 0.75
