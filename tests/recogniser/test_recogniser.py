@@ -386,6 +386,7 @@ def test_a_share_of_false_alarms_sets_the_threshold(model):
         assert careful.recognise(clip("squat")).label == "squat"
 
 
+@pytest.mark.plain  # counts the calls of something that is not a model
 def test_distances_between_examples_are_computed_once(model):
     clips = [clip(action, subject) for action in ACTIONS[:3] for subject in (0, 1)]
     features = model.features(model.collate(clips), "support")

@@ -25,7 +25,7 @@ __all__ = [
     "select_best_two",
 ]
 
-Floats = NDArray[np.float64]
+Floats = NDArray[Any]
 MAX_PERSONS = 64  # per frame
 
 

@@ -1,6 +1,7 @@
 """XML from strangers: no document types, so no entities, and limits on depth, elements and text."""
 
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
 from xml.parsers import expat
@@ -16,7 +17,7 @@ _CHUNK_BYTES = 2**16
 
 def parse_xml(
     path: Path,
-    file: IO[bytes],
+    file: IO[bytes] | BufferedIOBase,
     *,
     on_start: Callable[[str, dict[str, str]], bool],
     on_end: Callable[[str, str], None],
@@ -81,7 +82,7 @@ def parse_xml(
         raise DataError(f"{path}, line {parser.CurrentLineNumber}: not XML: {str(error)[:120]}") from None
 
 
-def _read_chunks(path: Path, file: IO[bytes], max_bytes: int) -> Iterator[bytes]:
+def _read_chunks(path: Path, file: IO[bytes] | BufferedIOBase, max_bytes: int) -> Iterator[bytes]:
     size = 0
     while chunk := file.read(_CHUNK_BYTES):
         size += len(chunk)

@@ -1,6 +1,7 @@
 """Units, up axes and frame rates of motion-capture files."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ def check_up(up: str) -> str:
     return up
 
 
-def rotate_to_y_up(points: NDArray[np.float64], up: str) -> NDArray[np.float64]:
+def rotate_to_y_up(points: NDArray[Any], up: str) -> NDArray[Any]:
     """Rotate points [..., 3] so that +y is up; a right-handed system stays right-handed.
 
     z up: (x, y, z) -> (x, z, -y); x up: (x, y, z) -> (-y, x, z); -y up, as in images: (x, y, z) -> (-x, -y, z).

@@ -115,6 +115,7 @@ def test_changed_bytes_of_an_export_raise_only_data_errors(originals, tmp_path):
                 library.import_from(path)
 
 
+@pytest.mark.errors
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize(("table", "column"), [(table, name) for table in COLUMNS for name in COLUMNS[table]])
 def test_a_wrong_value_in_any_column_raises_only_data_errors(originals, tmp_path, table, column, value):

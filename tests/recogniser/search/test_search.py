@@ -424,7 +424,7 @@ def test_a_folder_and_its_archive_share_one_cache(model, archive, tmp_path, monk
                   tmp_path / "archive", name="all")  # fmt: skip
     example = open_clip("wave", 3)
     first = find(model, example, open_folder(folder), 2, cache=cache)
-    monkeypatch.setattr(shards, "_compute_entry", None)  # nothing may be computed any more
+    monkeypatch.setattr(shards, "_compute_entry", pytest.fail)  # nothing may be computed any more
     os.utime(folder / "0.npz", ns=(7, 7))
     for again in (open_archive(tmp_path / "archive"), open_folder(folder)):
         found = find(model, example, again, 2, cache=cache)
