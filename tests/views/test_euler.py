@@ -92,6 +92,10 @@ def test_the_order_of_views_is_an_option_and_keeps_the_recorded_view():
     assert_close(other[2], usual[2])
     assert (other[4, 4] - usual[4, 4]).abs().max() > 0.01
     assert_close(EulerSimple(30, 30, order="yxz")(joints), EulerSimple(30, 30)(joints))
+
+
+@pytest.mark.errors
+def test_an_order_without_all_axes_is_refused():
     with pytest.raises(ConfigError, match="order is one of xyz, xzy, yxz"):
         EulerViews(order="xy")
 
