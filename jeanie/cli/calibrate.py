@@ -11,11 +11,12 @@ from jeanie.cli.options import (
     Migrate,
     ModelFolder,
     Place,
+    SkipBad,
     accept_read_options,
     describe_migration,
     find_library,
     load_model,
-    name_motion,
+    print_skipped,
     read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
@@ -33,6 +34,7 @@ def calibrate(
     replace: Annotated[
         bool, typer.Option("--replace", help="Delete the calibration recordings that the library has.")
     ] = False,
+    skip_bad: SkipBad = False,
     model: ModelFolder = None,
     encoders: EncoderPaths = None,
     metrics: MetricPaths = None,
@@ -44,13 +46,10 @@ def calibrate(
     """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
 
     Long recordings are cut into windows of three seconds. The library keeps the newest 64. If one file is bad, nothing
-    changes.
+    changes, except with --skip-bad.
     """
     with exit_on_error(as_json):
-        motions = [
-            name_motion(motion, file)
-            for file, motion in zip(files, read_motions(files, options), strict=True)
-        ]
+        motions, skipped = read_motions(files, options, skip_bad=skip_bad)
         loaded = load_model(model, encoders, metrics)
         for motion in motions:
             encode_motions(loaded, [motion], "support")  # before a library is made
@@ -60,6 +59,9 @@ def calibrate(
                 "library": recogniser.library.place,
                 "recordings": count,
                 "migrated": recogniser.migrated,
+                **({"skipped": skipped} if skipped else {}),
             }
         note = f"{quantity(count, 'calibration recording')} in the library"
         print_report(facts, [describe_migration(recogniser.migrated), note], as_json)
+        if not as_json:
+            print_skipped(skipped)

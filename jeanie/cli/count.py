@@ -7,7 +7,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli.options import accept_read_options, name_motion, select_part
+from jeanie.cli.options import (
+    SkipBad,
+    accept_read_options,
+    name_motion,
+    print_skipped,
+    read_motions,
+    select_part,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.exercise.repetitions import CountConfig, RepetitionCount
@@ -32,6 +39,7 @@ def count(
         float,
         typer.Option(min=0.05, max=2, help="Amplitude relative to the example below which one is partial."),
     ] = 0.6,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
     *,
     options: ReadOptions,
@@ -40,12 +48,15 @@ def count(
     with exit_on_error(as_json):
         one = select_part(name_motion(options.read(example), example), part)
         config = CountConfig(repetitions=repetitions, complete=complete)
-        found = {file: count_in(one, name_motion(options.read(file), file), config) for file in recordings}
-        facts = [{"file": str(file)} | result.json() for file, result in found.items()]
+        motions, skipped = read_motions(recordings, options, skip_bad=skip_bad)
+        found = {str(motion.name): count_in(one, motion, config) for motion in motions}
+        facts = [{"file": file} | result.json() for file, result in found.items()]
         parts: list[str | Table] = []
         for file, result in found.items():
             parts += [f"{file}: {result.text}", _build_table(result)]
-        print_report({"recordings": facts}, parts, as_json)
+        print_report({"recordings": facts} | ({"skipped": skipped} if skipped else {}), parts, as_json)
+        if not as_json:
+            print_skipped(skipped)
 
 
 def _build_table(found: RepetitionCount) -> Table | str:

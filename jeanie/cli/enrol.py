@@ -17,8 +17,8 @@ from jeanie.cli.options import (
     describe_migration,
     find_library,
     load_model,
-    name_motion,
     open_source,
+    read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.datasets import ReadOptions
@@ -68,8 +68,8 @@ def enrol(
     """
     with exit_on_error(as_json):
         if files:
-            named = [(normalise_label(label), file) for file in files]
-            examples, skipped = _read_examples(named, options, skip_bad)
+            motions, skipped = read_motions(files, options, skip_bad=skip_bad)
+            examples = [(normalise_label(label), motion) for motion in motions]
         else:
             examples, skipped = _read_folder(label, pattern, options, skip_bad)
         loaded = load_model(model, encoders, metrics)
@@ -97,21 +97,6 @@ def enrol(
         lines = [_describe_row(row) for row in rows]
         lines += [f"skipped {one['file']}: {one['reason']}" for one in skipped]
         print_report(facts, [describe_migration(recogniser.migrated), *lines], as_json)
-
-
-def _read_examples(
-    named: list[tuple[str, Path]], options: ReadOptions, skip_bad: bool
-) -> tuple[list[tuple[str, Motion]], list[dict[str, str]]]:
-    """Return (label, motion) of every file, and the files that could not be read."""
-    examples, skipped = [], []
-    for label, file in named:
-        try:
-            examples.append((label, name_motion(options.read(file), file)))
-        except JeanieError as error:
-            if not skip_bad:
-                raise
-            skipped.append({"file": str(file), "reason": str(error)})
-    return examples, skipped
 
 
 def _read_folder(

@@ -7,16 +7,27 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from jeanie._internal.files import write_atomically
 from jeanie._internal.import_path import import_object, is_import_path
+from jeanie.cli.evaluation_table import build_result_table
 from jeanie.cli.exports import CsvFile, LatexFile, check_folders, write_rows
-from jeanie.cli.options import EncoderPaths, MetricPaths, Pattern, ProtocolName, Shot, Way
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    Pattern,
+    ProtocolName,
+    Shot,
+    SkipBad,
+    Way,
+    accept_read_options,
+    list_skipped,
+    open_protocol_data,
+    print_skipped,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.compute.distributed import World, join_process_group
-from jeanie.datasets import Dataset
+from jeanie.datasets import Dataset, ReadOptions
 from jeanie.errors import ConfigError
 from jeanie.evaluation.custom_method import DistanceMethod
 from jeanie.evaluation.evaluate import Models
@@ -24,14 +35,14 @@ from jeanie.evaluation.evaluate import evaluate as evaluate_models
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.evaluation.report.charts import Curves
-from jeanie.evaluation.report.comparison import Paired, compare, render_markdown
+from jeanie.evaluation.report.comparison import compare, render_markdown
 from jeanie.evaluation.report.examples import Example, find_examples
 from jeanie.evaluation.report.html import write_html
-from jeanie.evaluation.report.report import UNITS, Report, estimate_accuracy, pool_seeds
+from jeanie.evaluation.report.report import UNITS, Report, pool_seeds
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.run import Run
 
-__all__ = ["evaluate", "result_table"]
+__all__ = ["evaluate"]
 
 # models that need no folder: the reference without learning, plain DTW, and the shipped model
 _KNOWN: dict[str, Callable[[], FewShotModel]] = {
@@ -53,6 +64,7 @@ class _Method:
     curves: Curves = field(default_factory=dict)
 
 
+@accept_read_options
 def evaluate(
     model: Annotated[
         str,
@@ -94,6 +106,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
     ] = None,
     pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots and alignments.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
@@ -102,6 +115,8 @@ def evaluate(
     latex: LatexFile = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Evaluate a run or a model on a protocol: accuracy with 95 % confidence intervals."""
     with exit_on_error(as_json), join_process_group(device) as world:
@@ -109,7 +124,7 @@ def evaluate(
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         check_folders(csv, latex)
         chosen = get_protocol(protocol)
-        dataset = chosen.open(root, pattern=pattern)
+        dataset = open_protocol_data(chosen, root, pattern, options, skip_bad)
         splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
         parts = {"encoder": encoders, "metric": metrics}
         wanted = [
@@ -129,7 +144,7 @@ def evaluate(
             curves = {method.name: method.curves for method in methods if method.curves}
             _write_files(reports, chosen, html, markdown_file, shown, curves)
             written = write_rows(_COLUMNS, _summary_rows(reports), csv, latex)
-            _print_reports(reports, html, markdown_file, written, as_json)
+            _print_reports(reports, html, markdown_file, written, list_skipped(dataset), as_json)
 
 
 def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
@@ -336,7 +351,12 @@ def _summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
 
 
 def _print_reports(
-    reports: Sequence[Report], html: Path | None, tables: Path | None, written: dict[str, str], as_json: bool
+    reports: Sequence[Report],
+    html: Path | None,
+    tables: Path | None,
+    written: dict[str, str],
+    skipped: list[dict[str, str]],
+    as_json: bool,
 ) -> None:
     pairs = compare(reports)
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
@@ -344,43 +364,12 @@ def _print_reports(
     if as_json:
         first, *rest = (report.json() for report in reports)
         facts = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps(facts | ({"skipped": skipped} if skipped else {})))
         return
-    print_table(result_table(reports, pairs))
+    print_skipped(skipped)
+    print_table(build_result_table(reports, pairs))
     typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)
     for name, path in files.items():
         typer.echo(f"{name}: {path}")
-
-
-def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
-    """Return a table of the accuracy of each method and its difference to the last one."""
-    first = reports[0]
-    table = Table(
-        title=f"{escape(first.protocol)}: {first.way}-way {first.shot}-shot, {first.queries:,} queries"
-    )
-    table.add_column("method")
-    compared = [f"against {escape(reports[-1].method)}", "p"] if pairs else []
-    for heading in ("accuracy, %", "95 % interval", *compared):
-        table.add_column(heading, justify="right")
-    against = {pair.first: pair for pair in pairs if pair.second == reports[-1].method}
-    for report in reports:
-        low, high = report.interval
-        cells = [
-            escape(report.method),
-            f"{report.accuracy:.1f} ± {report.ci95:.1f}",
-            f"{low:.1f} to {high:.1f}",
-        ]
-        if report is not reports[-1]:
-            pair = against[report.method]
-            cells += [f"{pair.difference.value:+.1f} ± {pair.difference.half:.1f}", f"{pair.p:.2g}"]
-        table.add_row(*cells)
-        for name, rows in report.variants.items():
-            found, _ = estimate_accuracy(rows)
-            table.add_row(
-                f"  {escape(name)}",
-                f"{found.value:.1f} ± {found.half:.1f}",
-                f"{found.low:.1f} to {found.high:.1f}",
-            )
-    return table

@@ -16,8 +16,10 @@ from jeanie.cli.options import (
     Pattern,
     SkipBad,
     accept_read_options,
+    list_skipped,
     load_model,
     open_source,
+    print_skipped,
     select_part,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
@@ -84,8 +86,9 @@ def find(
             motions = [hit.cut(dataset) for hit in hits[:ANIMATED]]
             write_hits_page(page, rows, motions, title=f"Segments like {example.name}", threshold=threshold)
             files["page"] = str(page)
+        skipped = list_skipped(dataset)
+        skipped += [{"file": name, "reason": reason} for name, reason in found.skipped]
         if as_json:
-            skipped = [{"file": name, "reason": reason} for name, reason in found.skipped]
             facts = {
                 "windows": found.windows,
                 "compared": found.compared,
@@ -95,6 +98,7 @@ def find(
             typer.echo(json.dumps(facts | files))
         else:
             _print_result(found, hits, files)
+            print_skipped(skipped)
 
 
 def default_cache() -> Path:
@@ -115,7 +119,5 @@ def _print_result(found: SearchResult, hits: list[Hit], files: dict[str, str]) -
     print_table(table)
     share = 100 * found.compared / max(1, found.windows)
     typer.echo(f"{found.windows} windows, {share:.1f} % of them aligned", err=True)
-    for name, reason in found.skipped:
-        typer.echo(f"skipped {name}: {reason}", err=True)
     for name, path in files.items():
         typer.echo(f"{name}: {path}", err=True)

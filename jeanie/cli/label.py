@@ -17,13 +17,14 @@ from jeanie.cli.options import (
     Pattern,
     SkipBad,
     accept_read_options,
+    list_skipped,
     load_model,
     open_source,
+    print_skipped,
+    skip_unreadable,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.datasets import Dataset, ReadOptions
-from jeanie.datasets.dataset import FileDataset
-from jeanie.datasets.folders import drop_unreadable
 from jeanie.errors import ConfigError
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import describe_result
@@ -82,8 +83,8 @@ def label(
         check_folders(csv, latex, page)
         config = LabelConfig(neighbours=neighbours, abstain=abstain)
         dataset = open_source(archive, pattern, options)
-        if skip_bad and isinstance(dataset, FileDataset):
-            dataset = drop_unreadable(dataset)
+        if skip_bad:
+            dataset = skip_unreadable(dataset)
         names = _clip_names(dataset)
         given = _read_examples(examples, dataset, names, options)
         with show_progress(not as_json, "pairs") as bar:
@@ -101,14 +102,13 @@ def label(
             write_hits_page(page, rows, motions, title=title, threshold=0.0)
             files["page"] = str(page)
         if as_json:
-            skipped = [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
+            skipped = list_skipped(dataset)
             typer.echo(
                 json.dumps(_result_facts(rows, found) | files | ({"skipped": skipped} if skipped else {}))
             )
         else:
             _print_result(rows, found, files)
-            for name, reason in getattr(dataset, "dropped", ()):
-                typer.echo(f"skipped {name}: {reason}", err=True)
+            print_skipped(list_skipped(dataset))
 
 
 def _clip_names(dataset: Dataset) -> list[str]:

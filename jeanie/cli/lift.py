@@ -7,9 +7,9 @@ from typing import Annotated
 import torch
 import typer
 
-from jeanie.cli.options import open_source
+from jeanie.cli.options import Pattern, accept_read_options, open_source
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
-from jeanie.datasets import open_dataset
+from jeanie.datasets import ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare
 from jeanie.datasets.dataset import Dataset
 from jeanie.datasets.lifter import Lifter
@@ -31,6 +31,7 @@ Root = Annotated[
 
 
 @lift.command("apply")
+@accept_read_options
 def apply_lifter(
     source: Annotated[
         str, typer.Argument(help="Key points: an archive, a folder of recordings, or a data set by name.")
@@ -42,11 +43,14 @@ def apply_lifter(
     ] = None,
     root: Root = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
+    pattern: Pattern = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Write an archive of key points with depth: x and y stay, z is estimated."""
     with exit_on_error(as_json):
-        dataset = open_source(source) if root is None else open_dataset(source, root)
+        dataset = _open_source(source, root, pattern, options)
         if dataset.layout.dims != 2:
             raise ConfigError(
                 f"{source}: has 3-D joints already ({dataset.layout.name}); give 2-D key points"
@@ -62,6 +66,7 @@ def apply_lifter(
 
 
 @lift.command("train")
+@accept_read_options
 def train(
     source: Annotated[
         str, typer.Argument(help="3-D motions in metres: cmu, or an archive or folder of recordings.")
@@ -81,11 +86,14 @@ def train(
     half: Annotated[bool, typer.Option("--half", help="Write weights with 16 bits.")] = False,
     root: Root = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, poses and cameras.")] = 0,
+    pattern: Pattern = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Train a lifter on 3-D motions seen by random cameras, and measure it on held-out subjects."""
     with exit_on_error(as_json):
-        dataset = open_source(source) if root is None else open_dataset(source, root)
+        dataset = _open_source(source, root, pattern, options)
         known, others = _split_subjects(dataset, every, held_out)
         poses, test = collect_poses(known), collect_poses(others)
         with show_progress(not as_json, "steps") as bar:
@@ -110,6 +118,12 @@ def train(
             f"({1000 * error.flat:.0f} mm without a lifter), {1000 * error.joints:.0f} mm per joint"
         )
         typer.echo(json.dumps(facts) if as_json else text)
+
+
+def _open_source(source: str, root: Path | None, pattern: str | None, options: ReadOptions) -> Dataset:
+    if root is None:
+        return open_source(source, pattern, options)
+    return open_dataset(source, root, pattern=pattern, options=options)
 
 
 def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[Motion], list[Motion]]:

@@ -1,7 +1,8 @@
 """Options and arguments that several commands share."""
 
 import inspect
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -12,8 +13,10 @@ import typer
 from jeanie.cli.terminal import quantity, user_folder
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
-from jeanie.datasets.folders import open_folder
-from jeanie.errors import ConfigError
+from jeanie.datasets.dataset import FileDataset
+from jeanie.datasets.folders import drop_unreadable, open_folder
+from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.evaluation.protocols import Protocol
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
@@ -34,11 +37,16 @@ __all__ = [
     "default_library",
     "describe_migration",
     "find_library",
+    "format_again",
+    "list_skipped",
     "load_model",
     "name_motion",
+    "open_protocol_data",
     "open_source",
+    "print_skipped",
     "read_motions",
     "select_part",
+    "skip_unreadable",
 ]
 
 Place = Annotated[
@@ -143,8 +151,12 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
 
 
 def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that declare how recordings are read; it receives them as ``options``."""
+    """Give a command the options that declare how recordings are read; it receives them as ``options``.
+
+    An option of the command with the same name stays.
+    """
     hints = get_type_hints(command, include_extras=True)
+    options = {name: row for name, row in _READ_OPTIONS.items() if name not in hints}
     own = [
         parameter.replace(annotation=hints[name])
         for name, parameter in inspect.signature(command).parameters.items()
@@ -152,14 +164,14 @@ def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
     ]
     shared = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
-        for name, (_, kind, default) in _READ_OPTIONS.items()
+        for name, (_, kind, default) in options.items()
     ]
     last = [parameter for parameter in own if parameter.name == "as_json"]
     parameters = [*(parameter for parameter in own if parameter.name != "as_json"), *shared, *last]
 
     @wraps(command)
     def run(**given: Any) -> None:
-        values = {field: given.pop(name) for name, (field, _, _) in _READ_OPTIONS.items()}
+        values = {field: given.pop(name) for name, (field, _, _) in options.items()}
         command(**given, options=ReadOptions(**values))
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -173,7 +185,11 @@ ModelFolder = Annotated[
 
 
 ProtocolName = Annotated[
-    str, typer.Argument(help="Protocol: a name that jeanie protocols lists, or a TOML file of your own.")
+    str,
+    typer.Argument(
+        help="Protocol: a name that jeanie protocols lists, a TOML file of your own, or a folder with one folder of "
+        "recordings per class."
+    ),
 ]
 
 
@@ -235,9 +251,22 @@ def name_motion(motion: Motion, file: Path) -> Motion:
     return motion.replace(name=str(file))
 
 
-def read_motions(files: Sequence[Path], options: ReadOptions) -> list[Motion]:
-    """Read every file."""
-    return [options.read(file) for file in files]
+def read_motions(
+    files: Sequence[Path], options: ReadOptions, *, skip_bad: bool = False
+) -> tuple[list[Motion], list[dict[str, str]]]:
+    """Read every file, named after it; return the motions, and with ``skip_bad`` the files that cannot be read."""
+    motions: list[Motion] = []
+    skipped: list[dict[str, str]] = []
+    for file in files:
+        try:
+            motions.append(name_motion(options.read(file), file))
+        except JeanieError as error:
+            if not skip_bad:
+                raise
+            skipped.append({"file": str(file), "reason": str(error)})
+    if not motions:
+        raise DataError(f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}")
+    return motions, skipped
 
 
 def open_source(text: str, pattern: str | None = None, options: ReadOptions | None = None) -> Dataset:
@@ -253,6 +282,41 @@ def open_source(text: str, pattern: str | None = None, options: ReadOptions | No
         f"{text}: neither an archive, a folder or file of recordings, nor a data set; the data sets are "
         f"synthetic, {', '.join(DATASETS)}"
     )
+
+
+def format_again(protocol: str, flags: Mapping[str, object], options: ReadOptions) -> str:
+    """Return a protocol and its options as arguments of another command; flags that are None are left out."""
+    values = {flag: value for flag, value in flags.items() if value is not None}
+    for name, (field, _, default) in _READ_OPTIONS.items():
+        value = getattr(options, field)
+        if value != default:
+            values["--format" if name == "form" else f"--{name}"] = "" if value is True else value
+    parts = [protocol, *(part for flag, value in values.items() for part in (flag, str(value)) if part)]
+    return shlex.join(parts)
+
+
+def open_protocol_data(
+    protocol: Protocol, root: Path | None, pattern: str | None, options: ReadOptions, skip_bad: bool
+) -> Dataset:
+    """Open the recordings of a protocol; with ``skip_bad`` without those that cannot be read."""
+    dataset = protocol.open(root, pattern=pattern, options=options)
+    return skip_unreadable(dataset) if skip_bad else dataset
+
+
+def skip_unreadable(dataset: Dataset) -> Dataset:
+    """Return a data set without the recordings that cannot be read."""
+    return drop_unreadable(dataset) if isinstance(dataset, FileDataset) else dataset
+
+
+def list_skipped(dataset: Dataset) -> list[dict[str, str]]:
+    """Return the files that are not in a data set, with the reason."""
+    return [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
+
+
+def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
+    """Print files that were left out to standard error."""
+    for one in skipped:
+        typer.echo(f"skipped {one['file']}: {one['reason']}", err=True)
 
 
 def describe_migration(count: int) -> str:

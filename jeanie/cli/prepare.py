@@ -47,7 +47,7 @@ def prepare(
                 open_folder(place or name, pattern=pattern, options=options), name=name
             )
         else:
-            dataset = open_dataset(name, place)
+            dataset = open_dataset(name, place, options=options)
         with show_progress(not as_json) as bar:
             report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
         report = {"archive": str(out), **report}

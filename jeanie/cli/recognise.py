@@ -22,6 +22,7 @@ from jeanie.cli.options import (
     find_library,
     load_model,
     name_motion,
+    print_skipped,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.datasets import ReadOptions, detect_format
@@ -92,7 +93,9 @@ def recognise(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
                 )
             rows: list[dict[str, Any]] = []
-            printer = _RowPrinter(found_files) if len(found_files) > 1 and not as_json else None
+            printer = None
+            if len(found_files) > 1 and not as_json:
+                printer = _RowPrinter(found_files, tuple(recogniser.actions))
             found: list[Recognition] = []
             motion = first
             for file in found_files:
@@ -124,8 +127,7 @@ def recognise(
                 notes += [explanation.text, f"{page}: explanation page"]
         print_report(facts, [*([] if printer else [_answer_table(rows)]), *notes], as_json)
         if not as_json:
-            for one in skipped:
-                typer.echo(f"skipped {one['file']}: {one['reason']}", err=True)
+            print_skipped(skipped)
         if skipped and not rows:
             raise DataError(
                 f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}"
@@ -155,18 +157,20 @@ def _list_files(paths: Sequence[Path]) -> tuple[list[Path], list[dict[str, str]]
 
 
 class _RowPrinter:
-    """Print one line per answer, immediately; the column of file names fits the longest."""
+    """Print one line per answer, immediately; columns fit the longest file name and the longest action."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[Path], actions: Sequence[str]) -> None:
         self._width = max(len(str(file)) for file in files)
-        typer.echo(f"{'file':<{self._width}}  action  confidence  distances")
+        self._action = max(map(len, ("unknown", *actions)))
+        typer.echo(f"{'file':<{self._width}}  {'action':<{self._action}}  confidence  distances")
 
     def print(self, rows: Sequence[dict[str, Any]]) -> None:
         """Print the answers of one recording."""
         for row in rows:
             person = f"person {row['person']}  " if "person" in row else ""
             typer.echo(
-                f"{row['file']:<{self._width}}  {person}{row['label'] or 'unknown'}  {row['confidence']:.2f}  "
+                f"{row['file']:<{self._width}}  {person}{row['label'] or 'unknown':<{self._action}}  "
+                f"{row['confidence']:>10.2f}  "
                 f"{_format_scores(row)}"
             )
         sys.stdout.flush()

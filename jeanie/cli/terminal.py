@@ -102,9 +102,10 @@ def _name_options(message: str) -> str:
     """Return a message that names options of the running command, ``layout=``, as ``--layout``."""
     for option, names in _list_options(_command.get()).items():
         for name in names:
-            message = re.sub(rf"(?<![\w.-]){name}=(?!=)", f"{option} ", message)
+            message = re.sub(rf"(?<![\w.-]){name}=(?=[\w'\"-])", f"{option} ", message)
+            message = re.sub(rf"(?<![\w.-]){name}=(?!=)", option, message)
             message = re.sub(rf"\bas {name}\b", f"as {option}", message)
-    return message.replace(" ,", ",")
+    return message
 
 
 class LogProgress:

@@ -12,9 +12,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jeanie.cli.options import EncoderPaths, MetricPaths, Pattern, ProtocolName, Shot, Way
+from jeanie.cli.options import (
+    EncoderPaths,
+    MetricPaths,
+    Pattern,
+    ProtocolName,
+    Shot,
+    SkipBad,
+    Way,
+    accept_read_options,
+    format_again,
+    list_skipped,
+    open_protocol_data,
+    print_skipped,
+)
 from jeanie.cli.terminal import AsJson, LogProgress, exit_on_error
 from jeanie.compute.distributed import join_process_group
+from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.fewshot.model import FewShotModel
@@ -35,6 +49,7 @@ def _describe_option(option: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+@accept_read_options
 def train(
     protocol: ProtocolName,
     recipe: Annotated[
@@ -75,8 +90,11 @@ def train(
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
     ] = None,
     pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Train on all splits of a protocol, or on one. Ctrl-C keeps a checkpoint; --resume continues it."""
     with exit_on_error(as_json), join_process_group(device) as world:
@@ -88,12 +106,15 @@ def train(
         settings = _settings(recipe, initial, config, method, parts, changes or [], flags, chosen.dataset)
         name = chosen.name if method is None else f"{chosen.name}-{method}"
         place = Path("runs") / name if out is None else out
-        dataset = chosen.open(root, pattern=pattern)
+        dataset = open_protocol_data(chosen, root, pattern, options, skip_bad)
         if train_classes is None and not chosen.train_classes[0]:
             train_classes = next((count for count in chosen.train_classes if count), None)
+        given = {"--train-classes": train_classes, "--way": way, "--shot": shot, "--root": root}
+        again = format_again(protocol, given | {"--pattern": pattern}, options)
         shown = world.is_first and not as_json
         if shown:
             suffix = "" if method is None else f", method {method}"
+            print_skipped(list_skipped(dataset))
             typer.echo(f"training {chosen.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
         with _show_bars(shown) as watcher:
             try:
@@ -120,9 +141,7 @@ def train(
                 )
                 raise JeanieError(message) from None
         if world.is_first:
-            typer.echo(
-                json.dumps(_run_facts(run)) if as_json else _format_summary(run, protocol, train_classes)
-            )
+            typer.echo(json.dumps(_run_facts(run)) if as_json else _format_summary(run, again))
 
 
 def _load_initial_model(
@@ -232,8 +251,8 @@ def _run_facts(run: Run) -> dict[str, Any]:
     return facts if hidden is None else {**facts, "hidden_joints": hidden}
 
 
-def _format_summary(run: Run, protocol: str, train_classes: int | None) -> str:
-    """Return one line per split, and the next command to run."""
+def _format_summary(run: Run, again: str) -> str:
+    """Return one line per split, and the next command to run, whose arguments after the run are ``again``."""
     lines = []
     for row in run.summary():
         found = row["validation"]
@@ -250,6 +269,5 @@ def _format_summary(run: Run, protocol: str, train_classes: int | None) -> str:
             f"{hidden['hidden']} of {hidden['measured']} joints in simulated views ({share:.2g} %) were behind a "
             f"camera or nearer than {NEAREST} m, and missing in that view"
         )
-    classes = "" if train_classes is None else f" --train-classes {train_classes}"
-    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {protocol}{classes}")
+    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {again}")
     return "\n".join(lines)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli.options import ProtocolName
+from jeanie.cli.options import Pattern, ProtocolName, Shot, SkipBad, Way, accept_read_options
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.paper.methods import get_method
@@ -18,6 +19,7 @@ from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 __all__ = ["tune"]
 
 
+@accept_read_options
 def tune(
     protocol: ProtocolName,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 50,
@@ -34,6 +36,8 @@ def tune(
     splits: Annotated[
         int, typer.Option(min=1, help="Number of splits to average the validation accuracy over.")
     ] = 1,
+    way: Way = None,
+    shot: Shot = None,
     train_classes: Annotated[int | None, typer.Option(min=0, help="Number of training classes.")] = None,
     validation: Annotated[
         float | None, typer.Option(min=0, help="Share of the training classes held out for validation.")
@@ -54,7 +58,11 @@ def tune(
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
     ] = None,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
+    *,
+    options: ReadOptions,
 ) -> None:
     """Search for better settings on the validation classes. Test classes are never used.
 
@@ -68,6 +76,8 @@ def tune(
             recipe=start,
             space=select_space(start, only or ()) if space is None else _read_space(space, only),
             splits=splits,
+            way=way,
+            shot=shot,
             train_classes=train_classes,
             validation=validation,
             trials=trials,
@@ -77,7 +87,15 @@ def tune(
             seed=seed,
         )
         with show_progress(not as_json, "trials") as bar:
-            study = tune_study(tuning, root=root, jobs=jobs, progress=bar)
+            study = tune_study(
+                tuning,
+                root=root,
+                pattern=pattern,
+                options=options,
+                skip_bad=skip_bad,
+                jobs=jobs,
+                progress=bar,
+            )
         outcome = find_outcome(study, tuning)
         files = {kind: str(path) for kind, path in outcome.write(place, recipe).items()}
         typer.echo(

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,25 @@ class ReadOptions:
 
     def read(self, path: str | Path) -> Motion:
         """Read one recording with these options."""
-        return read_motion(path, **{key: getattr(self, key) for key in self.__dataclass_fields__})
+        return read_motion(path, **{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def list_declared(self) -> list[str]:
+        """Return the names of the options that differ from their defaults.
+
+        >>> ReadOptions(unit="cm", up="z").list_declared()
+        ['unit', 'up']
+        """
+        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+
+    def merge(self, other: "ReadOptions | None") -> "ReadOptions":
+        """Return these options, replaced by those that ``other`` declares.
+
+        >>> ReadOptions(unit="cm", up="z").merge(ReadOptions(unit="mm"))
+        ReadOptions(format=None, layout=None, unit='mm', up='z', rate=None, mirror=False, strict=False)
+        """
+        if other is None:
+            return self
+        return replace(self, **{name: getattr(other, name) for name in other.list_declared()})
 
 
 def read_motion(

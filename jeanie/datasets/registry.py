@@ -68,14 +68,15 @@ def open_dataset(
             ``$JEANIE_DATA``.
         pattern: For a folder: what its files are called, such as ``"{label}/{subject}_{take}"``, or the path of a sheet
             with the columns file, label, subject, camera, start, end. See ``open_folder``.
-        options: For a folder: how its recordings are read.
+        options: For a folder: how its recordings are read. Data sets by name and archives say it themselves.
 
     Returns:
         The data set.
 
     Raises:
         DataError: The folder or its files cannot be read.
-        ConfigError: The name is unknown, or ``root`` is missing and ``$JEANIE_DATA`` is not set.
+        ConfigError: The name is unknown, ``root`` is missing and ``$JEANIE_DATA`` is not set, or ``options`` are given
+            for recordings that need none.
 
     >>> open_dataset("synthetic").labels[0]
     'wave'
@@ -83,8 +84,14 @@ def open_dataset(
     name, is_known = str(name), str(name) == "synthetic" or str(name) in DATASETS
     if pattern is not None or (not is_known and root is None and Path(name).exists()):
         place = Path(name if root is None else root)
-        return (
-            open_archive(place) if is_archive(place) else open_folder(place, pattern=pattern, options=options)
+        if not is_archive(place):
+            return open_folder(place, pattern=pattern, options=options)
+        name, root, is_known = "archive", place, True
+    declared = [] if options is None else options.list_declared()
+    if declared and is_known:
+        raise ConfigError(
+            f"{name} says itself how it is read; leave out {', '.join(f'{key}=' for key in declared)}, which is for "
+            "files and folders of your own"
         )
     if name == "synthetic" and root is None:
         return open_synthetic()

@@ -3,11 +3,13 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from corpus import OWN, z_up
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -135,6 +137,13 @@ def test_bad_files_can_be_skipped(lab, library, tmp_path):
                    "--json")  # fmt: skip
     assert json.loads(enrolled.stdout)["added"] == 1
     assert len(json.loads(enrolled.stdout)["skipped"]) == 1
+    counted = run("count", good, bad, good, "--skip-bad", "--layout", lab / "lab.toml", "--json")
+    assert [len(json.loads(counted.stdout)[key]) for key in ("recordings", "skipped")] == [1, 1]
+    calibrated = run("calibrate", bad, good, "--skip-bad", *options, "--json")
+    assert len(json.loads(calibrated.stdout)["skipped"]) == 1
+    none = run("calibrate", bad, "--skip-bad", *options)
+    assert none.exit_code == 2
+    assert "none of 1 recordings could be read" in none.stderr
 
 
 def test_a_stream_is_read_as_declared(library):
@@ -173,6 +182,76 @@ def test_other_batch_commands_take_a_pattern(lab, tmp_path):
                 tmp_path / "cache", "--json")  # fmt: skip
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["results"][0]["file"].startswith("wave/")
+
+
+def test_a_folder_of_classes_is_a_protocol(lab, tmp_path):
+    declared = ("--layout", lab / "lab.toml", "--way", "2")
+    for shot in ("1", "2"):
+        done = run(
+            "evaluate", "dtw", lab / "clips", *declared, "--shot", shot, "--limit", "3", "--alone", "--json"
+        )
+        assert done.exit_code == 0, done.output
+        assert "warning" not in done.stderr
+        facts = json.loads(done.stdout)
+        assert (facts["protocol"], facts["way"], facts["shot"]) == ("clips", 2, int(shot))
+    (tmp_path / "mine.toml").write_text(
+        f"folder = {str(lab / 'clips')!r}\nlayout = 'lab.toml'\nway = 2\nepisodes = 2\n"
+    )
+    (tmp_path / "lab.toml").write_bytes((lab / "lab.toml").read_bytes())
+    plain = run("evaluate", "dtw", tmp_path / "mine.toml", "--alone", "--json")
+    assert plain.exit_code == 0, plain.output
+    assert "warning" not in plain.stderr
+    metres = run("evaluate", "dtw", tmp_path / "mine.toml", "--alone", "--unit", "m")
+    assert "declare the unit of the file" in metres.stderr
+
+
+def test_training_names_the_whole_next_command(lab, tmp_path):
+    clips = tmp_path / "clips"
+    for label in ("a", "b", "c", "d"):
+        shutil.copytree(lab / "clips" / "wave", clips / label)
+    (clips / "a" / "bad.csv").write_text("nothing")
+    options = ("--layout", lab / "lab.toml", "--train-classes", "2", "--way", "2")
+    done = run("train", clips, *options, "--validation", "0", "--episodes", "1", "--method", "soft-dtw", "--skip-bad",
+               "--out", tmp_path / "run")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "skipped a/bad.csv" in done.stderr
+    arguments = shlex.split(done.stdout.split("jeanie ")[-1])
+    assert arguments == list(map(str, ("evaluate", tmp_path / "run", clips, "--train-classes", 2, "--way", 2,
+                                       "--layout", lab / "lab.toml")))  # fmt: skip
+
+
+BATCHES = (
+    "enrol",
+    "recognise",
+    "calibrate",
+    "count",
+    "find",
+    "label",
+    "train",
+    "evaluate",
+    "tune",
+    "prepare",
+)
+READING = (*BATCHES, "watch", "align", "score", "info", "lift apply")
+
+
+@pytest.mark.parametrize("command", READING)
+def test_every_command_that_reads_recordings_takes_the_same_options(command):
+    found = get_command(app)
+    for name in command.split():
+        found = found.commands[name]
+    options = {option for parameter in found.params for option in parameter.opts}
+    assert options >= {"--unit", "--up", "--layout", "--rate", "--format", "--mirror", "--strict"}
+    assert "--skip-bad" in options or command not in BATCHES
+
+
+@pytest.mark.errors
+def test_a_data_set_by_name_takes_no_read_options(lab):
+    done = run("evaluate", "dtw", "synthetic", "--unit", "cm", "--up", "z")
+    assert done.exit_code == 2
+    assert "synthetic says itself how it is read; leave out --unit, --up, which is for files" in done.stderr
+    untrained = run("train", lab / "clips", "--layout", lab / "lab.toml")
+    assert "give --train-classes, the number of classes to train on" in untrained.stderr
 
 
 @pytest.mark.errors

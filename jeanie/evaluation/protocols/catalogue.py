@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from jeanie.datasets import Dataset, open_dataset
+from jeanie.datasets import Dataset, ReadOptions, open_dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.evaluation.protocols import published as table
 from jeanie.evaluation.protocols.class_splits import (
@@ -74,10 +74,17 @@ class Protocol:
         place = self.place(root)
         return self.dataset == "synthetic" if place is None else place.exists()
 
-    def open(self, root: str | Path | None = None, *, pattern: str | None = None) -> Dataset:
+    def open(
+        self,
+        root: str | Path | None = None,
+        *,
+        pattern: str | None = None,
+        options: ReadOptions | None = None,
+    ) -> Dataset:
         """Open the data set in ``root``, or in the folder of its name in ``$JEANIE_DATA``.
 
-        ``pattern`` says how the files of a folder of one's own are named; see ``open_dataset``.
+        ``pattern`` says how the files of a folder of one's own are named, and ``options`` how they are read; see
+        ``open_dataset``.
 
         Raises:
             DataError: The data is not there.
@@ -85,7 +92,8 @@ class Protocol:
         if not self.available(root):
             place = self.place(root) or f"$JEANIE_DATA/{self.dataset} (JEANIE_DATA is not set)"
             raise DataError(f"{self.name} needs {self.dataset}, which is not at {place}. Get it: {self.get}")
-        return open_dataset(self.dataset, self.place(root) if pattern is not None else root, pattern=pattern)
+        root = self.place(root) if pattern is not None else root
+        return open_dataset(self.dataset, root, pattern=pattern, options=options)
 
     def counts(self, train_classes: int | None = None) -> tuple[tuple[int, int, int], ...]:
         """Return the numbers of training, validation and test classes that occur in the splits; needs no data."""

@@ -1,7 +1,7 @@
 """Protocols by name, or from a TOML file of one's own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from jeanie.config import Config
-from jeanie.datasets import DATASETS, Dataset, open_dataset
-from jeanie.datasets.archive.reader import is_archive, open_archive
+from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.dataset import FileDataset
-from jeanie.datasets.folders import open_folder
+from jeanie.datasets.folders import is_sheet
 from jeanie.errors import ConfigError, DataError, suggest_name
 from jeanie.evaluation.protocols.catalogue import PROTOCOLS, Protocol
 from jeanie.evaluation.protocols.class_splits import (
@@ -80,6 +79,14 @@ class ProtocolConfig(Config):
         default=None,
         description="names of the files in the folder, such as {label}/{subject}_{take}, or a sheet that lists them",
     )
+    unit: str | float | None = Field(default=None, description="unit of the coordinates: m, cm, mm, in")
+    up: str | None = Field(default=None, description="axis that points up: y, z, x, -y, -z, -x")
+    rate: Annotated[float, Field(gt=0)] | None = Field(default=None, description="frames per second")
+    layout: str | None = Field(
+        default=None, description="layout of the joints, or a layout file relative to the TOML file"
+    )
+    mirror: bool = Field(default=False, description="whether the coordinates are left-handed")
+    format: str | None = Field(default=None, description="file format; empty: detected")
     way: int = Field(default=5, ge=2, description="classes per test episode")
     shot: Count = Field(default=1, description="supports per class")
     queries: Count = Field(default=1, description="queries per class of a test episode")
@@ -103,6 +110,7 @@ class FileProtocol(Protocol):
 
     folder: Path | None = None
     pattern: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
 
     @property
     def get(self) -> str:
@@ -115,22 +123,30 @@ class FileProtocol(Protocol):
         """Return the expected folder or archive of the data."""
         return super().place(root) if self.folder is None or root is not None else self.folder
 
-    def open(self, root: str | Path | None = None, *, pattern: str | None = None) -> Dataset:
+    def open(
+        self,
+        root: str | Path | None = None,
+        *,
+        pattern: str | None = None,
+        options: ReadOptions | None = None,
+    ) -> Dataset:
         """Open the recordings of the folder, or the data set by name.
 
-        ``pattern`` says how the files of the folder are named; see ``open_dataset``.
+        ``pattern`` says how the files of the folder are named; see ``open_dataset``. ``options`` replace those of the
+        TOML file.
 
         Raises:
             DataError: The data is not there, or no recording has a label.
         """
+        options = self.options.merge(options)
         if self.folder is None:
             if self._is_uncatalogued:
-                return open_dataset(self.dataset, root, pattern=pattern)
-            return super().open(root, pattern=pattern)
+                return open_dataset(self.dataset, root, pattern=pattern, options=options)
+            return super().open(root, pattern=pattern, options=options)
         place = self.place(root)
         if place is None or not place.exists():
             raise DataError(f"{self.name} needs the recordings in {place}, which does not exist")
-        dataset = _open_place(place, pattern or self.pattern)
+        dataset = _open_place(place, pattern or self.pattern, options)
         if all(label is None for label in dataset.labels):
             raise DataError(
                 f"{place}: no recording has a label, which a protocol needs; put the recordings of each action into "
@@ -144,11 +160,10 @@ class FileProtocol(Protocol):
         return self.dataset != "synthetic" and all(row.dataset != self.dataset for row in PROTOCOLS.values())
 
 
-def _open_place(place: Path, pattern: str | None) -> Dataset:
+def _open_place(place: Path, pattern: str | None, options: ReadOptions) -> Dataset:
     """Open an archive or a folder; without a pattern, the name of a sub-folder is the label of its clips."""
-    if is_archive(place):
-        return open_archive(place)
-    return _label_by_folder(open_folder(place)) if pattern is None else open_folder(place, pattern=pattern)
+    dataset = open_dataset(place, pattern=pattern, options=options)
+    return _label_by_folder(dataset) if pattern is None and isinstance(dataset, FileDataset) else dataset
 
 
 def _label_by_folder(dataset: FileDataset) -> FileDataset:
@@ -163,10 +178,11 @@ def _label_by_folder(dataset: FileDataset) -> FileDataset:
 
 
 def get_protocol(name: str) -> Protocol:
-    """Return the protocol with this name, or that of a TOML file.
+    """Return the protocol with this name, or that of a TOML file or of a folder.
 
     Args:
-        name: A key of ``PROTOCOLS``, or the path of a TOML file.
+        name: A key of ``PROTOCOLS``; the path of a TOML file; or a folder, archive or sheet of recordings with labels,
+            whose classes are all tested, 5-way 1-shot.
 
     Raises:
         ConfigError: There is no such protocol or file, or the file has a wrong name or value.
@@ -178,8 +194,10 @@ def get_protocol(name: str) -> Protocol:
         return PROTOCOLS[name]
     if name.endswith(".toml"):
         return read_protocol(name)
+    if Path(name).is_dir() or is_sheet(name):
+        return _make_protocol(ProtocolConfig(folder=str(Path(name).resolve())), Path(name))
     raise ConfigError(
-        f"no protocol {name!r}; the known ones are {', '.join(PROTOCOLS)}, or give a TOML file"
+        f"no protocol {name!r}; the known ones are {', '.join(PROTOCOLS)}, or give a TOML file or a folder"
         f"{suggest_name(name, PROTOCOLS)}"
     )
 
@@ -201,10 +219,16 @@ def read_protocol(path: str | Path) -> FileProtocol:
         raise ConfigError(
             f"{path}: no data set {config.dataset!r}; the known ones are {', '.join(('synthetic', *DATASETS))}"
         )
+    return _make_protocol(config, path)
+
+
+def _make_protocol(config: ProtocolConfig, path: Path) -> FileProtocol:
+    """Return the protocol of a configuration; files in it are relative to ``path``, a TOML file or a folder."""
+    name = config.name or path.resolve().stem
     folder = None if config.folder is None else (path.parent / config.folder).resolve()
     rule, train_classes = _make_class_rule(config)
     return FileProtocol(
-        name=name,
+        name=f"{name}-folder" if name in PROTOCOLS else name,
         dataset=config.dataset or str(folder),
         title=config.title or name,
         source=config.source or str(path),
@@ -223,14 +247,22 @@ def read_protocol(path: str | Path) -> FileProtocol:
         ),
         shot=config.shot,
         folder=folder,
-        pattern=_find_sheet(path, config.pattern),
+        pattern=_find_file(path, config.pattern),
+        options=ReadOptions(
+            format=config.format,
+            layout=_find_file(path, config.layout),
+            unit=config.unit,
+            up=config.up,
+            rate=config.rate,
+            mirror=config.mirror,
+        ),
     )
 
 
-def _find_sheet(path: Path, pattern: str | None) -> str | None:
-    """Return a pattern; the path of a sheet is relative to the TOML file."""
-    is_file = pattern is not None and (path.parent / pattern).is_file()
-    return str(path.parent / pattern) if is_file and pattern is not None else pattern
+def _find_file(path: Path, text: str | None) -> str | None:
+    """Return a pattern or a layout; the path of a sheet or a layout file is relative to the TOML file."""
+    is_file = text is not None and (path.parent / text).is_file()
+    return str(path.parent / text) if is_file and text is not None else text
 
 
 def _make_class_rule(config: ProtocolConfig) -> tuple[ClassRule, int]:

@@ -122,7 +122,7 @@ class Split:
         if not self.train:
             raise ConfigError(
                 f"split {self.name!r} has no training classes; use a model that was trained elsewhere, "
-                "or build the splits with train_classes"
+                "or give train_classes=, the number of classes to train on"
             )
         if len(dataset) != len(self.columns.labels):
             raise ConfigError(

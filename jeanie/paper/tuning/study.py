@@ -48,6 +48,8 @@ class Tuning(Config):
     recipe: Recipe = Field(description="recipe that the trials change")
     space: dict[str, Dimension] = Field(description="values that each option may have")
     splits: int = Field(default=1, ge=1, description="splits whose validation accuracies are averaged")
+    way: int | None = Field(default=None, ge=2, description="classes per validation episode")
+    shot: int | None = Field(default=None, ge=1, description="supports per class")
     train_classes: int | None = None
     validation: float | None = Field(default=None, description="share of the training classes held out")
     trials: int = Field(default=50, ge=1, description="total number of trials, over all workers")

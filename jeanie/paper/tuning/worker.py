@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from jeanie.compute.processes import WorkerLost, run_parallel, use_one_thread
-from jeanie.datasets import Dataset
+from jeanie.datasets import Dataset, ReadOptions
+from jeanie.datasets.dataset import FileDataset
+from jeanie.datasets.folders import drop_unreadable
 from jeanie.errors import ConfigError
 from jeanie.evaluation.protocols import Protocol, get_protocol
 from jeanie.evaluation.protocols.splits import Split
@@ -44,6 +46,9 @@ def tune(
     dataset: Dataset | None = None,
     splits: Sequence[Split] | None = None,
     root: str | Path | None = None,
+    pattern: str | None = None,
+    options: ReadOptions | None = None,
+    skip_bad: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Any:
@@ -55,6 +60,8 @@ def tune(
         tuning: The settings.
         protocol, dataset, splits: Replace those that the settings name; for a single job only.
         root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``).
+        pattern, options: For a folder of one's own: names of its files, and how they are read.
+        skip_bad: Whether recordings that cannot be read are left out.
         jobs: Number of worker processes; 1 works in this process.
         progress: Called with (finished trials, all trials).
 
@@ -68,8 +75,9 @@ def tune(
     if jobs == 1:
         chosen = get_protocol(tuning.protocol) if protocol is None else protocol
         with use_one_thread():
-            data = chosen.open(root) if dataset is None else dataset
-            run_trials(study, tuning, chosen, data, progress, splits)
+            if dataset is None:
+                dataset = _open_data(chosen, root, pattern, options, skip_bad)
+            run_trials(study, tuning, chosen, dataset, progress, splits)
         return study
     if protocol is not None or dataset is not None or splits is not None:
         raise ConfigError("several jobs open the protocol and its data themselves; give root, or one job")
@@ -80,7 +88,13 @@ def tune(
 
     try:
         list(
-            run_parallel(_run_worker, range(jobs), jobs=jobs, shared=(tuning, place), on_wait=report_progress)
+            run_parallel(
+                _run_worker,
+                range(jobs),
+                jobs=jobs,
+                shared=(tuning, place, pattern, options, skip_bad),
+                on_wait=report_progress,
+            )
         )
     except WorkerLost:
         if needs_trial(study, tuning.trials):
@@ -89,10 +103,29 @@ def tune(
     return study
 
 
-def _run_worker(tuning: Tuning, root: str | None, worker: int) -> None:
+def _run_worker(
+    tuning: Tuning,
+    root: str | None,
+    pattern: str | None,
+    options: ReadOptions | None,
+    skip_bad: bool,
+    worker: int,
+) -> None:
     """Run trials in a worker process."""
     protocol = get_protocol(tuning.protocol)
-    run_trials(open_study(tuning), tuning, protocol, protocol.open(root), None, worker=worker)
+    dataset = _open_data(protocol, root, pattern, options, skip_bad)
+    run_trials(open_study(tuning), tuning, protocol, dataset, None, worker=worker)
+
+
+def _open_data(
+    protocol: Protocol,
+    root: str | Path | None,
+    pattern: str | None,
+    options: ReadOptions | None,
+    skip_bad: bool,
+) -> Dataset:
+    dataset = protocol.open(root, pattern=pattern, options=options)
+    return drop_unreadable(dataset) if skip_bad and isinstance(dataset, FileDataset) else dataset
 
 
 def run_trials(
@@ -148,7 +181,13 @@ def select_splits(tuning: Tuning, protocol: Protocol, dataset: Dataset) -> list[
     Raises:
         ConfigError: A split has no validation episodes.
     """
-    splits = protocol.splits(dataset, train_classes=tuning.train_classes, validation=tuning.validation)
+    splits = protocol.splits(
+        dataset,
+        way=tuning.way,
+        shot=tuning.shot,
+        train_classes=tuning.train_classes,
+        validation=tuning.validation,
+    )
     count = min(tuning.splits, len(splits))
     return _hide_tests(protocol, [splits[number * len(splits) // count] for number in range(count)])
 
