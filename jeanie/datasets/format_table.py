@@ -9,6 +9,13 @@ from jeanie.datasets.archive.reader import is_archive
 from jeanie.datasets.formats.azure_kinect import read_azure_kinect
 from jeanie.datasets.formats.bvh import read_bvh
 from jeanie.datasets.formats.c3d import read_c3d
+from jeanie.datasets.formats.capture_tables import (
+    NEXUS_SECTIONS,
+    read_deeplabcut,
+    read_motive,
+    read_nexus,
+    read_qualisys,
+)
 from jeanie.datasets.formats.coco import read_coco
 from jeanie.datasets.formats.csv_table import read_csv
 from jeanie.datasets.formats.fbx import read_fbx
@@ -106,6 +113,12 @@ def _is_fbx(name: str, head: bytes) -> bool:
     return head.startswith((b"Kaydara FBX", b"; FBX")) or name.endswith(".fbx")
 
 
+def _is_nexus(name: str, head: bytes) -> bool:
+    first, _, rest = head.lstrip(b"\xef\xbb\xbf").partition(b"\n")
+    title = first.strip(b' ,;\t\r"').decode("latin-1")
+    return title in NEXUS_SECTIONS and re.match(rb"[\s\"]*\d+(\.\d*)?[\s,;\"]*\n", rest) is not None
+
+
 def _is_coco(name: str, head: bytes) -> bool:
     has_points = _match_json(b'"keypoints"')(name, head)
     named = (
@@ -126,6 +139,10 @@ def _is_coco(name: str, head: bytes) -> bool:
 FORMATS: dict[str, Format] = {
     "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
     "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
+    "motive": Format("CSV of OptiTrack's Motive", _match_start(b"Format Version"), read_motive),
+    "nexus": Format("CSV of Vicon's Nexus", _is_nexus, read_nexus),
+    "qualisys": Format("TSV of Qualisys", _match_start(b"NO_OF_FRAMES"), read_qualisys),
+    "deeplabcut": Format("CSV of DeepLabCut", _match_start(b"scorer,"), read_deeplabcut),
     "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
     "npz": Format("npz of a motion, or of one array of poses", _match_start(b"PK\x03\x04"), read_npz_poses),
     "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from jeanie.datasets.format_table import FORMATS, detect_format
+from jeanie.datasets.formats.marker_sets import MARKER_SETS
 from jeanie.datasets.formats.units import check_up, metres_per_unit, rotate_to_y_up
 from jeanie.datasets.layout_files import Declaration, NameCollector, resolve_layout
 from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning
-from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.convert import map_joints
+from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.plausibility import list_warnings
+
+_MARKER_FORMATS = ("c3d", "trc", "motive", "nexus", "qualisys")  # also the names of their layouts
+_MIN_JOINTS = 6  # core joints; with fewer, nothing can be recognised
 
 __all__ = ["ReadOptions", "collect_names", "declare", "read_motion"]
 
@@ -118,6 +123,8 @@ def read_motion(
     rest = {key: value for key, value in given.items() if key not in accepted}
     motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
     motion = _complete_layout(path, motion, declared)
+    if layout is None:
+        _check_markers(path, motion)
     for problem in list_warnings(motion):
         if strict:
             raise DataError(f"{path}: {problem}")
@@ -152,6 +159,21 @@ def _complete_layout(path: Path, motion: Motion, declared: Declaration) -> Motio
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from None
     return motion if layout is motion.layout else motion.replace(layout=layout)
+
+
+def _check_markers(path: Path, motion: Motion) -> None:
+    """Raise DataError if the markers of a laboratory are of no known set, so that hardly any joint is known."""
+    joints = motion.layout.joints
+    if motion.layout.name not in _MARKER_FORMATS or len(joints) < _MIN_JOINTS:
+        return
+    core = LAYOUTS["core15"].joints
+    known = len(core) - len(map_joints(motion.layout, LAYOUTS["core15"]).missing)
+    if known < _MIN_JOINTS:
+        raise DataError(
+            f"{path}: {known} of the {len(core)} core joints are known, as its markers are of no known set "
+            f"({', '.join(MARKER_SETS)}); it has {', '.join(joints[:40])}{', ...' if len(joints) > 40 else ''}; "
+            "write a layout file with: jeanie layout FILE, edit it and give it as layout (--layout)"
+        )
 
 
 def collect_names(path: str | Path, format: str | None = None) -> tuple[Motion, list[str]]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from jeanie.datasets.formats.csv_cells import parse_cells
 from jeanie.datasets.formats.csv_long import find_long_columns, read_long_rows
-from jeanie.datasets.formats.files import check_size, frame_limit
+from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.pose_arrays import MAX_VALUES, make_array_motion
 from jeanie.datasets.formats.rows import join_parts, open_lines, parse_rows
@@ -28,7 +29,6 @@ MAX_COLUMNS = 4 * MAX_JOINTS
 _UNIT = rf"(?:\s*[\[(]\s*({'|'.join(UNITS)})\s*[\])])?"
 _COLUMN = re.compile(rf"(.+?)[\s_.:\[(-]?([xyz])[\])]?{_UNIT}", re.IGNORECASE)
 _PREFIXED = re.compile(r"([xyz])(?:[\s_.:-](.+)|(\d+))", re.IGNORECASE)
-_CHUNK_CELLS = 2**18
 _MAX_SPARSENESS = 20  # frames x persons per row of the table
 # names of the columns that are not coordinates
 _INDEX_COLUMNS = {
@@ -111,7 +111,7 @@ def _read_wide(
     }
     keys = [key for key, place in places.items() if place is not None]
     picked = [place for place in places.values() if place is not None] + point_columns
-    table = join_parts(list(_parse_rows(path, lines, picked, width, delimiter)), len(picked))
+    table = join_parts(list(parse_cells(path, lines, picked, width=width, delimiter=delimiter)), len(picked))
     index: dict[str, Floats] = {key: table[:, column] for column, key in enumerate(keys)}
     if "milliseconds" in index:
         index["time"] = index.pop("milliseconds") / 1000
@@ -198,44 +198,6 @@ def _find_point_columns(path: Path, titles: list[str]) -> tuple[list[str], list[
     if len(flat) < 3:
         raise DataError(f"{path}, line 1: expected columns such as head_x, head_y, head_z, got {titles[:6]}")
     return flat, [axes[name][axis] for name in flat for axis in "xy"], None
-
-
-def _parse_rows(
-    path: Path, lines: Iterator[str], columns: list[int], width: int, delimiter: str
-) -> Iterator[NDArray[np.float64]]:
-    """Yield parts [row, column] of the picked columns. An empty cell is NaN."""
-    reader = csv.reader(lines, delimiter=delimiter)
-    most = frame_limit(path)
-    chunk_rows = max(1, _CHUNK_CELLS // len(columns))
-    cells: list[list[str]] = []
-    count = 0
-    try:
-        for row in reader:
-            if not any(row) or not any(map(str.strip, row)):
-                continue
-            if len(row) != width:
-                raise DataError(
-                    f"{path}, line {reader.line_num + 1}: {len(row)} cells, expected {width} as in the first line"
-                )
-            cells.append([row[column].strip() or "nan" for column in columns])
-            count += 1
-            if count > most:
-                raise DataError(f"{path}: more than {most} rows; cut the recording into clips")
-            if len(cells) == chunk_rows:
-                yield _to_numbers(cells, delimiter)
-                cells = []
-        if cells:
-            yield _to_numbers(cells, delimiter)
-    except (csv.Error, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}, line {reader.line_num + 1} or just before: {str(error)[:120]}") from None
-
-
-def _to_numbers(cells: list[list[str]], delimiter: str) -> NDArray[np.float64]:
-    if delimiter == ";":
-        cells = [[cell.replace(",", ".") for cell in row] for row in cells]
-    return np.array(cells, dtype=np.float64)
 
 
 def _locate_rows(

@@ -6,6 +6,7 @@ distance between the front markers of the pelvis (ASIS) behind their middle, 30 
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,25 +19,26 @@ Floats = NDArray[np.float64]
 _BEHIND, _BELOW, _ASIDE = 0.19, 0.30, 0.36
 
 # marker set -> joint -> alternatives, each a group of markers whose mean is the joint; {S} is L or R. "asis" and
-# "psis" are the front and back of the pelvis.
+# "psis" are the front and back of the pelvis. Names are in upper case without dots and spaces.
 MARKER_SETS: dict[str, dict[str, tuple[str, ...]]] = {
-    # Vicon's Plug-in Gait, also the marker set of CMU
+    # Vicon's Plug-in Gait with its joint centres, also the marker set of CMU, and Conventional (39) of OptiTrack
     "Plug-in Gait": {
         "head": ("LFHD RFHD LBHD RBHD", "LFHD RFHD"),
         "neck": ("C7 CLAV", "C7"),
         "spine": ("T10 STRN", "T10", "STRN"),
-        "{side}_shoulder": ("{S}SHO",),
-        "{side}_elbow": ("{S}ELB {S}ELBM", "{S}ELB"),
-        "{side}_wrist": ("{S}WRA {S}WRB", "{S}WRI"),
+        "{side}_shoulder": ("{S}SJC", "{S}SHO"),
+        "{side}_elbow": ("{S}EJC", "{S}ELB {S}ELBM", "{S}ELB"),
+        "{side}_wrist": ("{S}WJC", "{S}WRA {S}WRB", "{S}WRI"),
         "{side}_hand": ("{S}FIN",),
-        "{side}_knee": ("{S}KNE {S}KNEM", "{S}KNE"),
-        "{side}_ankle": ("{S}ANK {S}ANKM", "{S}ANK"),
+        "{side}_hip": ("{S}HJC",),
+        "{side}_knee": ("{S}KJC", "{S}KNE {S}KNEM", "{S}KNE {S}MKNE", "{S}KNE {S}KNM", "{S}KNE"),
+        "{side}_ankle": ("{S}AJC", "{S}ANK {S}ANKM", "{S}ANK {S}MED", "{S}ANK {S}MANK", "{S}ANK"),
         "{side}_heel": ("{S}HEE",),
         "{side}_foot": ("{S}TOE",),
-        "{side}_asis": ("{S}ASI",),
-        "psis": ("LPSI RPSI", "SACR"),
+        "{side}_asis": ("{S}ASI", "{S}ASIS"),
+        "psis": ("LPSI RPSI", "LPSIS RPSIS", "SACR"),
     },
-    # Qualisys, CAST and IOR: bony landmarks
+    # Qualisys, CAST: bony landmarks
     "CAST": {
         "head": ("L_HEAD R_HEAD", "SGL", "HEAD"),
         "neck": ("CV7 SJN", "CV7", "SJN"),
@@ -52,44 +54,86 @@ MARKER_SETS: dict[str, dict[str, tuple[str, ...]]] = {
         "{side}_asis": ("{S}_IAS",),
         "psis": ("L_IPS R_IPS",),
     },
-    # Qualisys' set for animation
-    "Qualisys animation": {
-        "head": ("HEADL HEADR HEADFRONT", "HEADL HEADR", "HEADTOP"),
-        "neck": ("SPINETOP",),
-        "spine": ("CHEST BACKL BACKR", "BACKL BACKR", "CHEST"),
+    # the legs of IOR (Leardini et al., Gait & Posture 2007)
+    "IOR": {
+        "neck": ("CV7", "C7"),
+        "{side}_shoulder": ("{S}A", "{S}AC"),
+        "{side}_knee": ("{S}LE {S}ME", "{S}LE"),
+        "{side}_ankle": ("{S}LM {S}MM", "{S}LM"),
+        "{side}_heel": ("{S}CA",),
+        "{side}_foot": ("{S}FM {S}VM", "{S}SM"),
+        "{side}_asis": ("{S}IAS", "{S}ASIS"),
+        "psis": ("LIPS RIPS", "LPSIS RPSIS"),
+    },
+    # OptiTrack's Baseline and Core, Qualisys' sets for animation and sports
+    "OptiTrack, Qualisys": {
+        "head": ("HEADL HEADR HEADFRONT", "HEADL HEADR", "HEADTOP HEADFRONT HEADSIDE", "HEADTOP"),
+        "neck": ("SPINETOP", "BACKTOP", "SPINETHORACIC2"),
+        "spine": ("CHEST BACKL BACKR", "CHEST BACKLEFT BACKRIGHT", "CHEST SPINETHORACIC12", "BACKL BACKR",
+                  "BACKLEFT BACKRIGHT", "SPINETHORACIC12", "CHEST"),
         "{side}_shoulder": ("{S}SHOULDERTOP",),
         "{side}_elbow": ("{S}ELBOWOUT {S}ELBOWIN", "{S}ELBOWOUT"),
-        "{side}_wrist": ("{S}WRISTIN {S}WRISTOUT", "{S}WRISTOUT"),
-        "{side}_hand": ("{S}HANDOUT {S}HANDIN", "{S}HANDOUT"),
+        "{side}_wrist": ("{S}WRISTIN {S}WRISTOUT", "{S}WRISTOUT", "{S}WRISTTOP"),
+        "{side}_hand": ("{S}HANDOUT {S}HANDIN", "{S}HANDOUT", "{S}HAND2"),
         "{side}_knee": ("{S}KNEEOUT {S}KNEEIN", "{S}KNEEOUT"),
         "{side}_ankle": ("{S}ANKLEOUT {S}ANKLEIN", "{S}ANKLEOUT"),
         "{side}_heel": ("{S}HEELBACK",),
-        "{side}_foot": ("{S}FOREFOOTIN {S}FOREFOOTOUT", "{S}FOREFOOT5 {S}FOREFOOT2", "{S}TOETIP"),
+        "{side}_foot": ("{S}FOREFOOTIN {S}FOREFOOTOUT", "{S}FOREFOOT5 {S}FOREFOOT2", "{S}TOEIN {S}TOEOUT",
+                        "{S}TOETIP"),
         "{side}_asis": ("WAIST{S}FRONT",),
-        "psis": ("WAISTLBACK WAISTRBACK", "WAISTBACK"),
+        "psis": ("WAISTLBACK WAISTRBACK", "WAISTBACK", "LSIPS RSIPS"),
+    },
+    # OpenCap and Pose2Sim with the marker augmenter
+    "OpenCap": {
+        "head": ("HEAD",),
+        "nose": ("NOSE",),
+        "neck": ("NECK", "C7_STUDY"),
+        "{side}_shoulder": ("{S}_SHOULDER_STUDY",),
+        "{side}_elbow": ("{S}_LELBOW_STUDY {S}_MELBOW_STUDY",),
+        "{side}_wrist": ("{S}_LWRIST_STUDY {S}_MWRIST_STUDY",),
+        "{side}_hip": ("{S}HJC_STUDY",),
+        "{side}_knee": ("{S}_KNEE_STUDY {S}_MKNEE_STUDY",),
+        "{side}_ankle": ("{S}_ANKLE_STUDY {S}_MANKLE_STUDY",),
+        "{side}_heel": ("{S}_CALC_STUDY",),
+        "{side}_foot": ("{S}_TOE_STUDY",),
+        "{side}_asis": ("{S}ASIS_STUDY",),
+        "psis": ("LPSIS_STUDY RPSIS_STUDY",),
     },
 }  # fmt: skip
 _MIN_LIMBS = 8  # of shoulders, elbows, wrists, knees, ankles
 _LIMBS = ("shoulder", "elbow", "wrist", "knee", "ankle")
+_LEGS = {f"{side}_{part}" for side in ("left", "right") for part in ("knee", "ankle", "asis")}
+_MIN_PREFIX_SHARE = 0.8
 
 
 def compute_joint_centres(names: Sequence[str], points: Floats) -> tuple[list[str], Floats] | None:
     """Return joints and their centres [frame, person, joint, 3] if the markers are those of a known set, else None.
 
-    Markers are found by their names, without the name of the subject before a colon and in any case. A joint is
-    missing in a frame in which one of its markers is.
+    A set is known if its limbs are there, or at least its legs. Markers are found by their names in any case, without
+    the name of the subject: before a colon, or a beginning that nearly all names share. A joint is missing in a frame
+    in which one of its markers is.
     """
-    index_of = {_normalise_marker(name): index for index, name in reversed(list(enumerate(names)))}
-    for table in MARKER_SETS.values():
-        groups = _find_groups(table, index_of)
-        limbs = sum(f"{side}_{limb}" in groups for side in ("left", "right") for limb in _LIMBS)
-        if limbs >= _MIN_LIMBS:
-            return _average_groups(groups, points)
-    return None
+    plain = _strip_prefix([_normalise_marker(name) for name in names])
+    index_of = {name: index for index, name in reversed(list(enumerate(plain)))}
+    groups = max((_find_groups(table, index_of) for table in MARKER_SETS.values()), key=len)
+    limbs = sum(f"{side}_{limb}" in groups for side in ("left", "right") for limb in _LIMBS)
+    return _average_groups(groups, points) if limbs >= _MIN_LIMBS or groups.keys() >= _LEGS else None
 
 
 def _normalise_marker(name: str) -> str:
     return re.sub(r"[^A-Z0-9_]", "", name.rsplit(":", 1)[-1].upper())
+
+
+def _strip_prefix(names: Sequence[str]) -> list[str]:
+    """Return names without the longest beginning, up to an underscore, that nearly all of them share.
+
+    >>> _strip_prefix(["KUO_LASI", "KUO_RASI", "KUO_C7"])
+    ['LASI', 'RASI', 'C7']
+    """
+    counts = Counter(name[: match.end()] for name in names for match in re.finditer("_", name))
+    shared = [prefix for prefix, count in counts.items() if count >= _MIN_PREFIX_SHARE * len(names)]
+    prefix = max(shared, key=len, default="")
+    return [name.removeprefix(prefix) or name for name in names]
 
 
 def _find_groups(table: Mapping[str, tuple[str, ...]], index_of: Mapping[str, int]) -> dict[str, list[int]]:
@@ -108,7 +152,7 @@ def _average_groups(groups: dict[str, list[int]], points: Floats) -> tuple[list[
     back = means.pop("psis", None)
     left, right = means.pop("left_asis", None), means.pop("right_asis", None)
     if left is not None and right is not None:
-        means |= _compute_hips(left, right, back, means)
+        means = _compute_hips(left, right, back, means) | means
     return list(means), np.stack(list(means.values()), 2)
 
 

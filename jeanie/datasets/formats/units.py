@@ -47,7 +47,10 @@ def metres_per_unit(unit: str | float) -> float:
 
 def parse_unit(path: Path, text: str) -> str:
     """Return the key of ``UNITS`` for the unit that a file names."""
-    synonyms = {"meters": "m", "metres": "m", "millimeters": "mm", "millimetres": "mm", "inches": "in"}
+    synonyms = {
+        "meter": "m", "meters": "m", "metres": "m", "centimeters": "cm", "centimetres": "cm", "millimeters": "mm",
+        "millimetres": "mm", "decimeters": "dm", "inches": "in", "inch": "in", "feet": "ft",
+    }  # fmt: skip
     word = text.strip().lower()
     unit = synonyms.get(word, word)
     if unit not in UNITS:
