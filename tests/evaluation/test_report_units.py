@@ -59,7 +59,7 @@ def test_classes_have_names():
 
 def test_the_tables_of_names_are_complete():
     assert {name: len(table) for name, table in CLASS_NAMES.items()} == {
-        "msraction3d": 20, "sbu": 8, "nw-ucla": 10, "ntu60": 60, "ntu120": 120,
+        "msraction3d": 20, "sbu": 8, "nw-ucla": 10, "uwa3d-multiview": 30, "ntu60": 60, "ntu120": 120,
     }  # fmt: skip
     assert all(len(set(table.values())) == len(table) for table in CLASS_NAMES.values())
     assert CLASS_NAMES["ntu120"][61] == "put on headphone"  # the first class that NTU 60 does not have
