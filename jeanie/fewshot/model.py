@@ -27,6 +27,7 @@ from jeanie.fewshot.parts import (
     EncoderPart,
     MetricPart,
     PartError,
+    list_parts,
     resolve_encoder,
     resolve_metric,
     reuse_parts,
@@ -103,7 +104,10 @@ class FewShotModel(nn.Module):
             blocks = count_blocks(torch.tensor(prepare.frames), inputs.block, stride)
             outputs = int(self.encoder.counts(blocks))
             self.hubness_correction = HubnessCorrection(outputs, self.encoder.features, config.hubness)
-        self.components = nn.ModuleList(FewShotModel(part, layout) for part in config.components)
+        others = {"encoder": list_parts(encoder), "metric": list_parts(metric)}
+        self.components = nn.ModuleList(FewShotModel(part, layout, **others) for part in config.components)
+        if config.components:
+            self.config = config.with_values(components=tuple(part.config for part in self._models()))
 
     @classmethod
     def raw(cls, config: ModelConfig | str = "reference") -> "FewShotModel":
@@ -177,8 +181,7 @@ class FewShotModel(nn.Module):
         """
         config = self.config.with_values(changes, **named)
         with torch.random.fork_rng(devices=[]):  # the initial weights are replaced, so they draw nothing
-            parts = reuse_parts(self.config, config, self.encoder, self.comparison.custom_metric)
-            model = type(self)(config, self.layout, **parts).to(self.device, self.dtype)
+            model = type(self)(config, self.layout, **reuse_parts(self, config)).to(self.device, self.dtype)
         load_weights(model, self.state_dict())
         return model.train(self.training)
 

@@ -18,10 +18,19 @@ from jeanie.errors import ConfigError
 from jeanie.fewshot.config import METRICS, ModelConfig
 from jeanie.skeleton.layout import Layout
 
-__all__ = ["EncoderPart", "MetricPart", "PartError", "resolve_encoder", "resolve_metric", "reuse_parts"]
+__all__ = [
+    "EncoderPart",
+    "MetricPart",
+    "PartError",
+    "list_parts",
+    "resolve_encoder",
+    "resolve_metric",
+    "reuse_parts",
+]
 
-EncoderPart = nn.Module | Callable[..., nn.Module] | str | Collection[str] | None
-MetricPart = BaseDistance | str | Collection[str] | None
+_OneEncoder = nn.Module | Callable[..., nn.Module] | str
+EncoderPart = _OneEncoder | Collection[_OneEncoder] | None
+MetricPart = BaseDistance | str | Collection[BaseDistance | str] | None
 
 
 class PartError(ConfigError):
@@ -34,20 +43,20 @@ def resolve_encoder(
     """Return the module of an encoder from outside, and the configuration that records it.
 
     Args:
-        config: The model. Import paths as ``part`` are ignored if it has an encoder of jeanie.
+        config: The model. Several parts, or import paths, are ignored if it has an encoder of jeanie.
         layout: Joints of the motions.
-        part: A module, a class or function that makes one, or import paths that may be imported.
+        part: A module, a class or function that makes one, an import path that may be imported, or several of these,
+            of which the one that ``config`` names is taken.
 
     Raises:
         PartError: The configuration names an encoder that the caller did not name, or the layout is unknown.
     """
     known = config.encoder if isinstance(config.encoder, CustomEncoderConfig) else None
-    paths = _list_paths(part)
-    if known is None and (part is None or paths is not None):
-        return config, None
-    path = "" if known is None else known.module
-    if paths is not None or part is None:
-        part = _import_named(path, paths or (), "encoder")
+    named = _list_named(part)
+    if named is not None:
+        if known is None:
+            return config, None
+        part = _select_named(known.module, named, "encoder")
     if layout is None:
         raise PartError(
             "an encoder needs to know the joints: give layout, or set inputs.prepare.body to 'canonical'"
@@ -84,50 +93,63 @@ def resolve_metric(config: ModelConfig, part: MetricPart) -> tuple[ModelConfig, 
 
     An imported class is called without arguments to make the base distance.
     """
-    path = config.align.metric
-    paths = _list_paths(part)
-    if path in METRICS and (part is None or paths is not None):
-        return config, None
+    named = _list_named(part)
     metric: Any = part
-    if paths is not None or part is None:
-        metric = _import_named(path, paths or (), "metric")
+    if named is not None:
+        if config.align.metric in METRICS:
+            return config, None
+        metric = _select_named(config.align.metric, named, "metric")
         metric = metric() if isinstance(metric, type) else metric
     if not callable(metric):
         raise PartError(f"metric needs a function of two tensors, got {type(metric).__name__}")
     return config.with_values({"align.metric": get_import_path(metric)}), metric
 
 
-def _list_paths(part: Any) -> tuple[str, ...] | None:
-    """Return import paths that the caller gave; None if it gave an object or nothing."""
-    if isinstance(part, str):
-        return (part,)
-    return tuple(part) if isinstance(part, list | tuple | set | frozenset) else None
+def _list_named(part: Any) -> list[Any] | None:
+    """Return the parts of which a model takes the one that it names; None if the caller gave one object."""
+    if part is None or isinstance(part, str):
+        return [] if part is None else [part]
+    return list(part) if isinstance(part, list | tuple | set | frozenset) else None
 
 
-def _import_named(path: str, paths: Collection[str], option: str) -> Any:
-    """Import the object that a configuration names, if the caller named it too."""
+def list_parts(part: Any) -> list[Any]:
+    """Return what the components of a model may take of ``part``: a module is for one model, so its class is given."""
+    named = _list_named(part)
+    return [type(one) if isinstance(one, nn.Module) else one for one in ([part] if named is None else named)]
+
+
+def _select_named(path: str, named: Collection[Any], option: str) -> Any:
+    """Return the part that a configuration names; a path is imported if the caller named it too."""
+    paths = [one if isinstance(one, str) else get_import_path(one) for one in named]
     if path not in paths:
         given = f", got {', '.join(paths)}" if paths else ""
         raise PartError(
             f"this model has the {option} {path or 'of an object'} from outside jeanie, and only code that you name is "
             f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){given}"
         )
-    return import_object(path)
+    found = next(one for one, other in zip(named, paths, strict=True) if other == path)
+    return import_object(path) if isinstance(found, str) else found
 
 
-def reuse_parts(config: ModelConfig, new: ModelConfig, encoder: Any, metric: Any) -> dict[str, Any]:
+def reuse_parts(model: Any, new: ModelConfig) -> dict[str, Any]:
     """Return the arguments ``encoder`` and ``metric`` of a copy of a model with other settings.
 
     Raises:
         PartError: The new settings ask for another encoder or base distance from outside.
     """
-    parts: dict[str, Any] = {}
+    config: ModelConfig = model.config
+    encoders, metrics = [], []
     if isinstance(new.encoder, CustomEncoderConfig):
         if new.encoder != config.encoder:
             raise PartError("another encoder from outside is another network; build and train a new model")
-        parts["encoder"] = copy.deepcopy(encoder.net.module)
+        encoders.append(copy.deepcopy(model.encoder.net.module))
     if is_import_path(new.align.metric):
         if new.align.metric != config.align.metric:
             raise PartError(f"{new.align.metric} is not the base distance of this model; build a new model")
-        parts["metric"] = metric
-    return parts
+        metrics.append(model.comparison.custom_metric)
+    for part in model.components:
+        if isinstance(part.config.encoder, CustomEncoderConfig):
+            encoders.append(part.encoder.net.module)
+        if is_import_path(part.config.align.metric):
+            metrics.append(part.comparison.custom_metric)
+    return {"encoder": encoders, "metric": metrics}

@@ -103,6 +103,41 @@ def test_other_settings_keep_the_parts_of_a_model():
         model.with_config({"align.metric": "other:distance"})
 
 
+def test_components_from_outside_are_saved_and_loaded(tmp_path):
+    base = tiny_task.model_config()
+    part = base.with_values({"encoder.kind": "custom", "encoder.module": PATH, "encoder.options": {"width": 3},
+                             "align.metric": "own_parts:manhattan"})  # fmt: skip
+    config = base.with_values(components=(part,))
+    torch.manual_seed(0)
+    model = FewShotModel(config, tiny_task.LAYOUT, encoder=PATH, metric="own_parts:manhattan").eval()
+    assert model.config.components[0].encoder.features == 3
+    expected = model.distances(CLIPS[:2], CLIPS)
+    model.save(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"only code that you name is imported.*--encoder own_parts:JointMlp"
+    ):
+        FewShotModel.load(tmp_path)
+    for encoder, metric in (([PATH], ["own_parts:manhattan"]), ([JointMlp], [manhattan])):
+        again = FewShotModel.load(tmp_path, encoder=encoder, metric=metric)
+        assert_close(again.distances(CLIPS[:2], CLIPS), expected)
+    changed = again.with_config(weight=2.0)
+    assert_close(changed.components.state_dict(), model.components.state_dict(), check_dtype=False)
+
+
+def test_a_model_and_its_component_have_encoders_of_their_own(tmp_path):
+    part = tiny_task.model_config().with_values(
+        {"encoder.kind": "custom", "encoder.module": PATH, "encoder.options": {"width": 3}}
+    )
+    torch.manual_seed(0)
+    model = FewShotModel(part.with_values(components=(part,)), tiny_task.LAYOUT, encoder=JointMlp).eval()
+    model.save(tmp_path)
+    for again in (FewShotModel.load(tmp_path, encoder=PATH), model.with_config({"align.normalise": None})):
+        assert_close(dict(again.state_dict()), dict(model.state_dict()), check_dtype=False)
+        own, other = again.encoder.net.module, again.components[0].encoder.net.module
+        assert own is not other
+        assert not torch.equal(own.net[1].weight, other.net[1].weight)
+
+
 @pytest.mark.errors
 def test_parts_that_do_not_fit_are_explained():
     with pytest.raises(ShapeError, match=r"needs to return features of shape \(2, feature\), got \(12,\)"):
