@@ -5,6 +5,7 @@
 """
 
 import base64
+import gzip
 import json
 import struct
 from collections.abc import Callable
@@ -139,6 +140,14 @@ def json_file(name, make):
 def npy_file(name, make):
     def write(folder):
         np.save(folder / name, make())
+        return folder / name
+
+    return write
+
+
+def bytes_file(name, make):
+    def write(folder):
+        (folder / name).write_bytes(make())
         return folder / name
 
     return write
@@ -636,8 +645,65 @@ def gltf_parts(names=MIXAMO):
     return document, binary
 
 
-def glb(folder):
-    document, binary = gltf_parts()
+def step(document, binary):
+    """All curves jump from key to key."""
+    for sampler in document["animations"][0]["samplers"]:
+        sampler["interpolation"] = "STEP"
+    return document, binary
+
+
+def add_values(document, binary, values):
+    """Append values to the buffer; return the buffer and the number of their view."""
+    document["bufferViews"].append({"buffer": 0, "byteOffset": len(binary), "byteLength": values.nbytes})
+    document["buffers"][0]["byteLength"] = len(binary) + values.nbytes
+    return binary + values.tobytes(), len(document["bufferViews"]) - 1
+
+
+def outputs(document, binary):
+    """(accessor, its values) of every curve."""
+    for sampler in document["animations"][0]["samplers"]:
+        accessor = document["accessors"][sampler["output"]]
+        view = document["bufferViews"][accessor["bufferView"]]
+        yield accessor, np.frombuffer(binary, "<f4", 3 * FRAMES, view["byteOffset"]).reshape(FRAMES, 3)
+
+
+def spline(document, binary):
+    """Cubic splines with tangents of zero, as Blender exports curves that were not baked."""
+    for accessor, values in list(outputs(document, binary)):
+        keys = np.zeros((FRAMES, 3, 3), "<f4")
+        keys[:, 1] = values
+        binary, accessor["bufferView"] = add_values(document, binary, keys)
+        accessor["count"] = 3 * FRAMES
+    for sampler in document["animations"][0]["samplers"]:
+        sampler["interpolation"] = "CUBICSPLINE"
+    return document, binary
+
+
+def sparse(document, binary):
+    """Accessors without a view whose elements are all replaced."""
+    at = np.arange(FRAMES, dtype="<u2")
+    for accessor, values in list(outputs(document, binary)):
+        binary, places = add_values(document, binary, at)
+        binary, parts = add_values(document, binary, values)
+        del accessor["bufferView"]
+        accessor["sparse"] = {"count": FRAMES, "indices": {"bufferView": places, "componentType": 5123},
+                              "values": {"bufferView": parts}}  # fmt: skip
+    return document, binary
+
+
+def matrices(document, binary):
+    """The armature has a matrix, column by column, instead of a scale and a rotation."""
+    armature = document["nodes"][0]
+    del armature["scale"], armature["rotation"]
+    armature["matrix"] = [0.01, 0, 0, 0, 0, 0, 0.01, 0, 0, -0.01, 0, 0, 0, 0, 0, 1]
+    return document, binary
+
+
+def glb_file(change=lambda document, binary: (document, binary)):
+    return lambda folder: glb(folder, *change(*gltf_parts()))
+
+
+def glb(folder, document, binary):
     text = json.dumps(document).encode()
     text += b" " * (-len(text) % 4)
     binary += b"\x00" * (-len(binary) % 4)
@@ -691,6 +757,55 @@ def bvh():
     return "\n".join([*lines, "MOTION", f"Frames: {FRAMES}", f"Frame Time: {1 / RATE:.6f}", *rows]) + "\n"
 
 
+def holistic():
+    """543 landmarks of MediaPipe Holistic: face, left hand, pose, right hand."""
+    points = np.zeros((FRAMES, 543, 3))
+    points[:, 489:522] = relative()
+    return points
+
+
+def tutorial_rows():
+    """Rows of 1,662 numbers of the sign-language tutorial: pose with visibility, then face and hands."""
+    return np.concatenate([with_values(relative(), 0.9).reshape(FRAMES, 132), np.zeros((FRAMES, 1530))], 1)
+
+
+def two_headers():
+    """A table of pandas whose columns have two levels, and an index."""
+    names = [name for name in MP_NAMES for _ in "xyz"]
+    rows = [["", *names], ["", *"xyz" * 33], ["frame", *[""] * 99]]
+    return table(None, [*rows, *([f, *world()[f].ravel().round(6).tolist()] for f in range(FRAMES))])
+
+
+def both_spaces():
+    titles = [f"{name}{kind}_{axis}" for kind in ("", "_world") for name in MP_NAMES for axis in "xyz"]
+    rows = np.concatenate([relative().reshape(FRAMES, 99), world().reshape(FRAMES, 99)], 1)
+    return table(titles, rows.round(6).tolist())
+
+
+def named_points(frame, **more):
+    """Key points of TensorFlow.js: dicts with a name."""
+    return [{"x": x, "y": y, "score": 0.9, "name": name, **more}
+            for name, (x, y) in zip(COCO, pixels(COCO)[frame].tolist(), strict=True)]  # fmt: skip
+
+
+def ultralytics(frame):
+    x, y = pixels(COCO)[frame].T.tolist()
+    return {"name": "person", "class": 0, "confidence": 0.91, "box": {"x1": 1.0, "y1": 2.0, "x2": 3.0, "y2": 4.0},
+            "keypoints": {"x": x, "y": y, "visible": [0.9] * len(x)}}  # fmt: skip
+
+
+def azure_by_name():
+    """Joints by their names in the SDK: PELVIS, SPINE_NAVEL, HANDTIP_LEFT."""
+    words = {"hip_center": "PELVIS", "spine": "SPINE_NAVEL", "chest": "SPINE_CHEST"}
+    sided = [joint.partition("_") for joint in LAYOUTS["azure32"].joints]
+    names = [words.get("".join(parts)) or (f"{parts[2].replace('_', '')}_{parts[0]}" if parts[2] else parts[0]).upper()
+             for parts in sided]  # fmt: skip
+    return {"frames": [{"timestamp_usec": frame["timestamp_usec"], "bodies": [{"body_id": 1, "joints": {
+        name: {"position": dict(zip("xyz", place, strict=True)), "confidence_level": 2}
+        for name, place in zip(names, frame["bodies"][0]["joint_positions"], strict=True)}}]}
+        for frame in azure()["frames"]]}  # fmt: skip
+
+
 def frames_of(points, **more):
     return [dicts(row, **more) for row in points]
 
@@ -735,7 +850,7 @@ CASES = {
     "mediapipe npy, rows of 132": Case("keypoints of the sign-language tutorials: x, y, z, visibility", npy_file(
         "a.npy", lambda: with_values(relative(), 0.9).reshape(FRAMES, 132)), "npy", "relative"),
     "mediapipe npz": Case("np.savez(keypoints=[T, 33, 5])", npz_file(
-        "a.npz", keypoints=lambda: with_values(world(), 0.9, 0.8), fps=lambda: np.array(30)), "npz", "hips"),
+        "a.npz", keypoints=lambda: with_values(world(), 0.9, 0.8), fps=lambda: np.array(30)), "npz", "hips", rate=30.0),
     "mediapipe npy, y turned up": Case("np.save after y = -y and x = -x", npy_file(
         "a.npy", lambda: world() * [-1, -1, 1]), "npy", "hips"),
     "mediapipe CSV by name": Case("columns NOSE_x, NOSE_y, NOSE_z", text_file(
@@ -755,6 +870,72 @@ CASES = {
         "a.csv", lambda: long(range(33), world())), "csv", "hips"),
     "mediapipe CSV without a header": Case("np.savetxt of rows of 99", text_file("a.csv", lambda: table(
         None, world().reshape(FRAMES, 99).round(6).tolist())), "csv", "hips"),
+    "mediapipe tasks, Python": Case("PoseLandmarkerResult with presence, per person", json_file("a.json", lambda: [
+        {"pose_landmarks": [a], "pose_world_landmarks": [b]} for a, b in zip(frames_of(relative(), presence=0.9),
+        frames_of(world(), presence=0.9), strict=True)]), "mediapipe", "hips"),
+    "mediapipe holistic": Case("MessageToDict of holistic results, camel case, hands missing", json_file(
+        "a.json", lambda: [{"poseLandmarks": {"landmark": row}, "leftHandLandmarks": None, "faceLandmarks": {
+        "landmark": row * 14}} for row in frames_of(relative())]), "mediapipe", "relative"),
+    "mediapipe, microseconds": Case("time stamps of LIVE_STREAM", json_file("a.json", lambda: {"frames": [
+        {"timestamp_us": round(f * 1e6 / RATE), "world_landmarks": row} for f, row in enumerate(frames_of(world()))]}),
+        "mediapipe", "hips", rate=RATE),
+    "mediapipe, milliseconds": Case("timestamp_ms of VIDEO mode, 25 per second", json_file("a.json", lambda: [
+        {"timestamp_ms": 40 * f, "landmarks": row} for f, row in enumerate(frames_of(relative()))]),
+        "mediapipe", "relative", rate=25.0),
+    "mediapipe, header apart": Case("{metadata: {fps, width, height}, frames}", json_file("a.json", lambda: {
+        "metadata": {"fps": 30, "width": 800, "height": 800}, "frames": [{"landmarks": row} for row in
+        frames_of(relative())]}), "mediapipe", "relative", rate=30.0),
+    "mediapipe, wide image": Case("1600 x 800: x in parts of the width", json_file("a.json", lambda: {
+        "width": 1600, "height": 800, "frames": [{"pose_landmarks": [{"x": x, "y": 2 * y, "z": z} for x, y, z in row]}
+        for row in relative().tolist()]}), "mediapipe", "relative"),
+    "mediapipe dict by frame_0": Case("{frame_0: landmarks}", json_file("a.json", lambda: {
+        f"frame_{f}": row for f, row in enumerate(frames_of(relative()))}), "mediapipe", "relative"),
+    "mediapipe per person": Case("{frames: [{people: [{landmarks}]}]}", json_file("a.json", lambda: {"frames": [
+        {"frame": f, "people": [{"id": 1, "landmarks": row}]} for f, row in enumerate(frames_of(relative()))]}),
+        "mediapipe", "relative"),
+    "mediapipe lmList": Case("cvzone and PoseModule: [id, x, y] in pixels", json_file("a.json", lambda: [
+        [[at, x, y] for at, (x, y) in enumerate(row)] for row in pixels(MP).tolist()]), "mediapipe", "px"),
+    "mediapipe lmList with z": Case("[id, x, y, z]", json_file("a.json", lambda: [
+        [[at, *point] for at, point in enumerate(row)] for row in relative().tolist()]), "mediapipe", "relative"),
+    "mediapipe without z": Case("{x, y} per landmark", json_file("a.json", lambda: [
+        [{"x": 1000 * x, "y": 1000 * y} for x, y, _ in row] for row in relative().tolist()]), "mediapipe", "px"),
+    "mediapipe flat lists": Case("99 numbers per frame", json_file("a.json", lambda: world().reshape(
+        FRAMES, 99).tolist()), "mediapipe", "hips"),
+    "mediapipe flat keypoints": Case("{frame, keypoints: 132 numbers}", json_file("a.json", lambda: [
+        {"frame": f, "keypoints": row} for f, row in enumerate(with_values(relative(), 0.9).reshape(
+        FRAMES, 132).tolist())]), "mediapipe", "relative"),
+    "ML Kit": Case("{type, position: {x, y, z}, inFrameLikelihood}", json_file("a.json", lambda: [
+        {"landmarks": [{"type": at, "position": {"x": 1000 * x, "y": 1000 * y, "z": 1000 * z},
+        "inFrameLikelihood": 0.9} for at, (x, y, z) in enumerate(row)]} for row in relative().tolist()]),
+        "mediapipe", "px"),
+    "mediapipe gzip": Case("gzip of JSON", bytes_file("a.json.gz", lambda: gzip.compress(json.dumps(
+        frames_of(world())).encode())), "mediapipe", "hips"),
+    "mediapipe CSV gzip": Case("DataFrame.to_csv(a.csv.gz)", bytes_file("a.csv.gz", lambda: gzip.compress(
+        wide(MP_NAMES, world()).encode())), "csv", "hips"),
+    "mediapipe npz, image and world": Case("np.savez of both with visibility and times", npz_file(
+        "a.npz", pose_landmarks=relative, pose_world_landmarks=world, visibility=lambda: np.ones((FRAMES, 33)),
+        timestamps=lambda: np.arange(FRAMES) / RATE), "npz", "hips", rate=RATE),
+    "mediapipe npy, 2-D": Case("np.save of [T, 33, 2] in pixels", npy_file("a.npy", lambda: pixels(MP)), "npy", "px"),
+    "mediapipe npy, 543": Case("holistic landmarks of a sign-language contest", npy_file("a.npy", holistic), "npy",
+        "relative"),
+    "mediapipe npy, rows of 1662": Case("keypoints of the sign-language tutorial with face and hands", npy_file(
+        "a.npy", tutorial_rows), "npy", "relative"),
+    "mediapipe text": Case("np.savetxt with spaces", text_file("a.txt", lambda: "\n".join(
+        " ".join(f"{value:.6f}" for value in row) for row in world().reshape(FRAMES, 99))), "csv", "hips"),
+    "mediapipe CSV with an index": Case("DataFrame.to_csv with its index", text_file(
+        "a.csv", lambda: wide(MP_NAMES, world(), before=[("", int)])), "csv", "hips"),
+    "mediapipe CSV, two headers": Case("columns with two levels", text_file("a.csv", two_headers), "csv", "hips"),
+    "mediapipe CSV, image and world": Case("NOSE_x and NOSE_world_x", text_file("a.csv", both_spaces), "csv", "hips"),
+    "mediapipe CSV, dots": Case("columns NOSE.x, NOSE.visibility", text_file("a.csv", lambda: wide(
+        MP_NAMES, with_values(world(), 0.9), "{name}.{axis}", ["x", "y", "z", "visibility"])), "csv", "hips"),
+    "mediapipe CSV landmark_00_x": Case("numbers with zeros before them", text_file("a.csv", lambda: wide(
+        [f"{at:02}" for at in range(33)], world(), "landmark_{name}_{axis}")), "csv", "hips"),
+    "mediapipe CSV, rows by time": Case("timestamp, landmark, x, y, z", text_file("a.csv", lambda: table(
+        ["timestamp", "landmark", "x", "y", "z"], [[round(f / RATE, 6), name, *world()[f, j].round(6).tolist()]
+        for f in range(FRAMES) for j, name in enumerate(MP_NAMES)])), "csv", "hips", rate=RATE),
+    "mediapipe CSV, rows without names": Case("frame, x, y, z: 33 rows per frame", text_file("a.csv", lambda: table(
+        ["frame", "x", "y", "z"], [[f, *world()[f, j].round(6).tolist()] for f in range(FRAMES) for j in range(33)])),
+        "csv", "hips"),
     # --- OpenPose (doc/02_output.md)
     "OpenPose folder": Case("--write_json", openpose_folder, "openpose", "px"),
     "OpenPose list": Case("the files of a video in one list", json_file(
@@ -787,10 +968,29 @@ CASES = {
     "easy_ViTPose": Case("inference.py --save-json: [y, x, score]", json_file("a.json", lambda: {
         "keypoints": [{"0": with_values(pixels(LAYOUTS["vitpose25"].joints)[f][:, ::-1], 0.9).tolist()}
                       for f in range(FRAMES)], "skeleton": {"0": "nose"}}), "coco", "px"),
+    "AlphaPose, by image": Case("--format open", json_file("a.json", lambda: {f"{f}.jpg": {
+        "version": "AlphaPose v0.3", "bodies": [{"joints": coco_person(f)["keypoints"]}]} for f in range(FRAMES)}),
+        "coco", "px"),
+    "Ultralytics": Case("results.to_json() of YOLO pose models, one list per frame", json_file("a.json", lambda: [
+        [ultralytics(f)] for f in range(FRAMES)]), "coco", "px"),
+    "MoveNet": Case("pose-detection of TensorFlow.js", json_file("a.json", lambda: [
+        [{"score": 0.9, "keypoints": named_points(f)}] for f in range(FRAMES)]), "coco", "px"),
+    "PoseNet": Case("{part, position: {x, y}, score}", json_file("a.json", lambda: [{"score": 0.9, "keypoints": [
+        {"part": one["name"], "position": {"x": one["x"], "y": one["y"]}, "score": 0.9} for one in named_points(f)]}
+        for f in range(FRAMES)]), "coco", "px"),
+    "OpenPifPaf": Case("openpifpaf.video --json-output", text_file("a.jsonl", lambda: "".join(json.dumps(
+        {"frame": f + 1, "predictions": [coco_person(f, bbox=[1, 2, 3, 4])]}) + "\n" for f in range(FRAMES))), "coco",
+        "px"),
+    "COCO CSV, numbered": Case("columns x0, y0, c0 of 17 key points", text_file("a.csv", lambda: wide(
+        range(17), with_values(pixels(COCO), 0.9), "{axis}{name}", "xyc")), "csv", "px"),
     "COCO npy": Case("np.save of [T, 17, 3]", npy_file("a.npy", lambda: with_values(pixels(COCO), 0.9)), "npy", "px"),
     # --- Azure Kinect, Xsens
     "Azure Kinect": Case("offline_processor of Azure-Kinect-Samples", json_file("a.json", azure), "azure-kinect",
         rate=RATE),
+    "Azure Kinect, by name": Case("joints by their names in the SDK", json_file("a.json", azure_by_name),
+        "azure-kinect", rate=RATE),
+    "Azure Kinect, frames alone": Case("a list of frames", json_file("a.json", lambda: azure()["frames"]),
+        "azure-kinect", rate=RATE),
     "Xsens MVNX": Case("MVN Analyze, export MVNX", text_file("a.mvnx", mvnx), "mvnx", rate=RATE),
     # --- markers
     "C3D, Plug-in Gait": Case("Vicon Nexus", c3d_file(plug_in_gait, "Patient:"), "c3d", rate=RATE, needs="ezc3d"),
@@ -846,8 +1046,42 @@ CASES = {
     "left-handed": Case("Unity: y up, left-handed", text_file("a.csv", lambda: wide(
         list(VICON), stack(VICON.values()) * [-1, 1, 1])), "csv", options={"mirror": True}),
     # --- animations
-    "GLB": Case("Blender, Mixamo armature", glb, "gltf", rate=RATE),
+    "GLB": Case("Blender, Mixamo armature", glb_file(), "gltf", rate=RATE),
+    "GLB, steps": Case("STEP interpolation", glb_file(step), "gltf", rate=RATE),
+    "GLB, cubic splines": Case("CUBICSPLINE interpolation", glb_file(spline), "gltf", rate=RATE),
+    "GLB, sparse accessors": Case("sparse accessors", glb_file(sparse), "gltf", rate=RATE),
+    "GLB, matrices": Case("a node with a matrix", glb_file(matrices), "gltf", rate=RATE),
     "glTF with embedded buffers": Case("glTF Embedded", gltf_embedded, "gltf", rate=RATE),
     "glTF with a file beside it": Case("glTF Separate", gltf_beside, "gltf", rate=RATE),
     "BVH, Mixamo": Case("Blender, Motion Capture export", text_file("a.bvh", bvh), "bvh", rate=RATE),
 }  # fmt: skip
+
+SPACES = {
+    "metres": "metres, y up",
+    "hips": "metres from the middle of the hips, y up",
+    "relative": "parts of the image, y up",
+    "px": "pixels, y up",
+}
+
+
+def render_page():
+    """docs/tested_files.md: one row per file."""
+    lines = [
+        "# Files that the tests write and read",
+        "",
+        f"Each of these {len(CASES)} files is written as its program or people write it, and read back: the joints,",
+        "the unit, the rate and the absence of warnings are checked. `tests/corpus.py` makes the files, and",
+        "`python tests/corpus.py` writes this page. [Formats](formats.md) explains the rules.",
+        "",
+        "| file | how it is made | format | read as | declared |",
+        "|---|---|---|---|---|",
+    ]
+    for name, case in CASES.items():
+        origin = case.origin.replace("|", "\\|")
+        declared = ", ".join(f"`{key}={value!r}`" for key, value in case.options.items())
+        lines.append(f"| {name} | {origin} | `{case.form}` | {SPACES[case.space]} | {declared} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path("docs/tested_files.md").write_text(render_page())

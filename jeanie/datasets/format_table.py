@@ -17,6 +17,7 @@ from jeanie.datasets.formats.capture_tables import (
     read_qualisys,
 )
 from jeanie.datasets.formats.coco import read_coco
+from jeanie.datasets.formats.compressed import GZIP_MAGIC, read_compressed_head
 from jeanie.datasets.formats.csv_table import read_csv
 from jeanie.datasets.formats.fbx import read_fbx
 from jeanie.datasets.formats.gltf import read_gltf
@@ -119,8 +120,55 @@ def _is_nexus(name: str, head: bytes) -> bool:
     return title in NEXUS_SECTIONS and re.match(rb"[\s\"]*\d+(\.\d*)?[\s,;\"]*\n", rest) is not None
 
 
+def _is_npz(name: str, head: bytes) -> bool:
+    return head.startswith(b"PK\x03\x04") and not name.endswith((".xlsx", ".ods", ".pt", ".pth", ".zip"))
+
+
+def _is_openpose(name: str, head: bytes) -> bool:
+    return _match_json(b'"people"')(name, head) and b"andmark" not in head
+
+
+def _is_array_json(name: str, head: bytes) -> bool:
+    return re.match(rb"\s*\[\s*\[\s*-?\d", head) is not None
+
+
+def _is_mediapipe(name: str, head: bytes) -> bool:
+    keys = (
+        b"andmark",
+        b'"frames"',
+        b'"x"',
+        b"[[[",
+        b'"keypoints3D"',
+        b'"nose"',
+        b'"NOSE"',
+        b"NOSE",
+        b'"keypoints"',
+    )
+    return _match_json(*keys)(name, head) or _is_array_json(name, head)
+
+
+def _has_landmark_rows(head: bytes) -> bool:
+    """Return whether key points are rows of all numbers of 33 landmarks."""
+    row = re.search(rb'"keypoints"\s*:\s*\[([^\[\]{}]*)\]', head)
+    return row is not None and row[1].count(b",") + 1 in (99, 132, 165)
+
+
+def _is_csv(name: str, head: bytes) -> bool:
+    return name.endswith((".csv", ".tsv")) or (
+        name.endswith(".txt") and len(_parse_first_row(head)) in (99, 132, 165)
+    )
+
+
+def _is_azure(name: str, head: bytes) -> bool:
+    is_named = b'"bodies"' in head and b"PELVIS" in head
+    return _match_json(b'"joint_positions"', b'"bone_list"')(name, head) or (
+        is_named and _match_json(b"PELVIS")(name, head)
+    )
+
+
 def _is_coco(name: str, head: bytes) -> bool:
-    has_points = _match_json(b'"keypoints"')(name, head)
+    if b"andmark" in head or b"eye_inner" in head.lower() or _has_landmark_rows(head):
+        return False
     named = (
         b'"instances"',
         b'"instance_info"',
@@ -128,11 +176,14 @@ def _is_coco(name: str, head: bytes) -> bool:
         b'"category_id"',
         b'"keypoint_scores"',
         b'"skeleton"',
+        b'"visible"',
+        b"houlder",
     )
     is_list = (
         any(key in head for key in named) or re.search(rb'"keypoints"\s*:\s*\[\s*-?\d', head) is not None
     )
-    return has_points and is_list and b"andmark" not in head
+    has_bodies = b'"bodies"' in head and _match_json(b'"joints"')(name, head)
+    return (_match_json(b'"keypoints"')(name, head) and is_list) or has_bodies
 
 
 # The first match wins: content before file names, specific formats before general ones.
@@ -144,7 +195,7 @@ FORMATS: dict[str, Format] = {
     "qualisys": Format("TSV of Qualisys", _match_start(b"NO_OF_FRAMES"), read_qualisys),
     "deeplabcut": Format("CSV of DeepLabCut", _match_start(b"scorer,"), read_deeplabcut),
     "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
-    "npz": Format("npz of a motion, or of one array of poses", _match_start(b"PK\x03\x04"), read_npz_poses),
+    "npz": Format("npz of a motion, or of one array of poses", _is_npz, read_npz_poses),
     "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),
     "mvnx": Format("Xsens MVNX", _is_mvnx, read_mvnx),
     "gltf": Format("glTF or GLB with a skeletal animation", _is_gltf, read_gltf),
@@ -158,27 +209,31 @@ FORMATS: dict[str, Format] = {
     "hdf5": Format("HDF5 of the JEANIE authors (needs h5py)", _match_start(HDF5_MAGIC), read_hdf5),
     "pyskl": Format("pyskl or mmaction2 pickle", _match_ending(".pkl", ".pickle"), read_pyskl),
     "nw-ucla": Format("Northwestern-UCLA JSON", _match_json(b'"skeletons"'), read_nw_ucla),
-    "azure-kinect": Format(
-        "Azure Kinect body tracking JSON",
-        _match_json(b'"joint_positions"', b'"bone_list"'),
-        read_azure_kinect,
-    ),
-    "openpose": Format("OpenPose JSON, one file or a folder", _match_json(b'"people"'), read_openpose),
+    "azure-kinect": Format("Azure Kinect body tracking JSON", _is_azure, read_azure_kinect),
+    "openpose": Format("OpenPose JSON, one file or a folder", _is_openpose, read_openpose),
     "coco": Format("Key points as JSON: COCO, MMPose, AlphaPose, ViTPose", _is_coco, read_coco),
     "kinetics": Format("Kinetics-skeleton JSON", _match_json(b'"frame_index"', b'"skeleton"'), read_kinetics),
-    "mediapipe": Format(
-        "MediaPipe Pose JSON or JSON lines",
-        _match_json(b"andmark", b'"frames"', b'"x"', b"[[[", b'"keypoints3D"', b'"nose"', b'"NOSE"', b"NOSE"),
-        read_mediapipe,
-    ),
+    "mediapipe": Format("MediaPipe Pose JSON or JSON lines", _is_mediapipe, read_mediapipe),
     "sbu": Format("SBU Kinect Interaction skeleton_pos.txt", _match_row_width(91), read_sbu),
     "action-pairs": Format(
         "3D Action Pairs or MSR Daily Activity text", _match_row_width(2), read_action_pairs
     ),
     "msr-screen": Format("MSRAction3D text, screen coordinates", _is_screen, read_msr_screen),
     "msr-world": Format("MSRAction3D text, world coordinates", _match_row_width(4), read_msr_world),
-    "csv": Format("CSV with named columns", _match_ending(".csv", ".tsv"), read_csv),
+    "csv": Format("CSV with named columns", _is_csv, read_csv),
 }
+
+
+# files that are not read, and what to do instead
+_ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
+    (_match_start(b"PAR1"), "Parquet is not read; save a CSV file: pandas.read_parquet(FILE).to_csv(...)"),
+    (_match_start(b"landmark {"), "the printed text of landmarks is not read; save json.dumps(MessageToDict(results."
+     "pose_landmarks)) per frame, or numpy arrays [frame, 33, 3]"),
+    (_match_ending(".xlsx", ".xls", ".ods"), "spreadsheets are not read; save the table as CSV"),
+    (_match_ending(".pt", ".pth"), "files of torch are not read; save a numpy array: numpy.save(FILE, array)"),
+    (_match_ending(".mp4", ".avi", ".mov", ".mkv", ".webm"), "a video; extract key points first, for example with "
+     "MediaPipe, or open it in the page of: jeanie serve"),
+)  # fmt: skip
 
 
 def detect_format(path: str | Path) -> str:
@@ -210,12 +265,22 @@ def detect_format(path: str | Path) -> str:
             f"{path}: a folder without JSON files, one per frame; give the path of one recording, or open it as "
             "a data set"
         )
-    head = _read_head(path)
+    head, own = _read_head(path), path.name.lower()
+    if head.startswith(GZIP_MAGIC):
+        head, own = read_compressed_head(path, HEAD_BYTES), own.removesuffix(".gz")
     for name, form in FORMATS.items():
-        if form.matches(path.name.lower(), head):
+        if form.matches(own, head):
             return name
+    raise DataError(f"{path}: {_describe_unknown(own, head)}")
+
+
+def _describe_unknown(name: str, head: bytes) -> str:
+    """Return why a file is not read, and what to do."""
+    advice = next((text for test, text in _ADVICE if test(name, head)), None)
+    if advice is not None:
+        return advice
     known = "; ".join(f"{name} ({form.description})" for name, form in FORMATS.items())
-    raise DataError(f"{path}: unknown format; give format=, one of: {known}")
+    return f"unknown format; give format=, one of: {known}"
 
 
 def _read_head(path: Path) -> bytes:

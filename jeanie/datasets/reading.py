@@ -1,6 +1,7 @@
 """Read one recording: ``read_motion``, with what the user declares about it, and a check that it is plausible."""
 
 import inspect
+import tempfile
 import warnings
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jeanie.datasets.format_table import FORMATS, detect_format
+from jeanie.datasets.formats.compressed import decompress, is_compressed
 from jeanie.datasets.formats.marker_sets import MARKER_SETS
 from jeanie.datasets.formats.units import check_up, metres_per_unit, rotate_to_y_up
 from jeanie.datasets.layout_files import Declaration, NameCollector, resolve_layout
@@ -111,6 +113,9 @@ def read_motion(
     if up is not None:
         check_up(up)
     given = {"unit": unit, "up": up, "aliases": declared.aliases or None}
+    if is_compressed(path):
+        own = {"format": format, "layout": layout, "unit": unit, "up": up}
+        return _read_compressed(path, **own, rate=rate, mirror=mirror, strict=strict)
     try:
         read = FORMATS[format or detect_format(path)].read
         accepted = inspect.signature(read).parameters
@@ -129,6 +134,21 @@ def read_motion(
         if strict:
             raise DataError(f"{path}: {problem}")
         warnings.warn(f"implausible recording {path}: {problem}", RecordingWarning, stacklevel=2)
+    return motion
+
+
+def _read_compressed(path: Path, **options: Any) -> Motion:
+    """Read a recording that is compressed with gzip, from a copy; errors and warnings name the compressed file."""
+    with tempfile.TemporaryDirectory(prefix="jeanie") as folder:
+        copy = decompress(path, Path(folder))
+        try:
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always", RecordingWarning)
+                motion = read_motion(copy, **options)
+        except JeanieError as error:
+            raise type(error)(str(error).replace(str(copy), str(path))) from None
+    for one in found:
+        warnings.warn(str(one.message).replace(str(copy), str(path)), one.category, stacklevel=3)
     return motion
 
 
@@ -179,6 +199,9 @@ def _check_markers(path: Path, motion: Motion) -> None:
 def collect_names(path: str | Path, format: str | None = None) -> tuple[Motion, list[str]]:
     """Read a recording; return it with the names of its joints as the file spells them, if it names them."""
     path = Path(path)
+    if is_compressed(path):
+        with tempfile.TemporaryDirectory(prefix="jeanie") as folder:
+            return collect_names(decompress(path, Path(folder)), format)
     read = FORMATS[format or detect_format(path)].read
     if "aliases" not in inspect.signature(read).parameters:
         return read(path), []

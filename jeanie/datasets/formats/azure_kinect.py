@@ -7,9 +7,10 @@ import numpy as np
 
 from jeanie.datasets.formats.build import make_motion
 from jeanie.datasets.formats.files import check_size
-from jeanie.datasets.formats.json_files import expect_type, read_json, to_array
+from jeanie.datasets.formats.json_files import expect_type, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import MAX_PERSONS
-from jeanie.datasets.formats.units import metres_per_unit, rotate_to_y_up
+from jeanie.datasets.formats.units import estimate_frame_rate, metres_per_unit, rotate_to_y_up
+from jeanie.datasets.rig_names import normalise_name
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -17,6 +18,11 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["read_azure_kinect"]
 
 AZURE = LAYOUTS["azure32"]
+# joints whose name in the SDK is another word: PELVIS, SPINE_NAVEL, HANDTIP_LEFT
+_SDK_NAMES = {
+    "hip_center": "pelvis", "spine": "spine_navel", "chest": "spine_chest", "left_hand_tip": "left_handtip",
+    "right_hand_tip": "right_handtip",
+}  # fmt: skip
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is a missing joint
@@ -25,18 +31,19 @@ def read_azure_kinect(
 ) -> Motion:
     """Read ``{"frames": [{"timestamp_usec", "bodies": [{"body_id", "joint_positions": [[x, y, z] x 32]}]}]}``.
 
+    Also the list of frames alone, and bodies with ``joints``: 32 dicts with ``position``, in order or by name.
     Millimetres in the space of the depth camera, y down. Persons are the body ids. The frame rate comes from the time
     stamps, in microseconds. A frame without bodies is missing.
     """
     path = Path(path)
-    value = expect_type(path, read_json(path), dict, "the file")
-    frames = expect_type(path, value.get("frames"), list, "frames")
+    value = read_json_lines(path)
+    frames = expect_type(path, value.get("frames") if isinstance(value, dict) else value, list, "frames")
     bodies = [_list_bodies(path, frame) for frame in frames]
     flat = [body for persons in bodies for body in persons]
     if not flat:
         raise DataError(f"{path}: nobody in any of its {len(frames)} frames; drop it")
     own = layout or AZURE
-    positions = [body.get("joint_positions") for body in flat]
+    positions = [body.get("joint_positions") or _list_positions(body.get("joints"), own) for body in flat]
     points = to_array(path, positions, (None, len(own), 3), "joint_positions of the bodies")
     ids = [str(body.get("body_id", 0)) for body in flat]
     person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
@@ -44,8 +51,10 @@ def read_azure_kinect(
     placed = np.full((len(frames), len(person_of), len(own), 3), np.nan)
     frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
     placed[frame_of, [person_of[body] for body in ids]] = points * metres_per_unit(unit)
-    stamps = [frame.get("timestamp_usec") for frame in frames]
-    return make_motion(path, rotate_to_y_up(placed, up), own, rate=_find_rate(stamps))
+    stamps = [frame.get("timestamp_usec", frame.get("timestamp_us")) for frame in frames]
+    is_timed = all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps)
+    rate = estimate_frame_rate(np.array(stamps, np.float64), 1e-6) if is_timed else None
+    return make_motion(path, rotate_to_y_up(placed, up), own, rate=rate)
 
 
 def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:
@@ -56,9 +65,15 @@ def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _find_rate(stamps: list[Any]) -> float | None:
-    """Return frames per second from time stamps in microseconds, None if they are missing or do not grow."""
-    if len(stamps) < 2 or not all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps):
-        return None
-    step = float(np.median(np.diff(np.array(stamps, np.float64))))
-    return round(1e6 / step, 2) if 100 < step < 1e8 else None
+def _list_positions(joints: Any, own: Layout) -> Any:
+    """Return the positions of joints that are dicts, or a dict by name, in the order of the layout."""
+    if isinstance(joints, dict):
+        named = {normalise_name(name): joint for name, joint in joints.items()}
+        joints = [named.get(joint, named.get(_SDK_NAMES.get(joint, joint))) for joint in own.joints]
+    if not isinstance(joints, list):
+        return joints
+    places = [joint.get("position") if isinstance(joint, dict) else joint for joint in joints]
+    return [
+        [place.get(axis) for axis in "xyz"] if isinstance(place, dict) else place or [None] * 3
+        for place in places
+    ]

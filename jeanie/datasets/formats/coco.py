@@ -16,6 +16,7 @@ from jeanie.datasets.formats.keypoints import (
     place_persons,
     select_best_two,
 )
+from jeanie.datasets.rig_names import normalise_name
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -39,6 +40,8 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     - MMPose's inferencer, ``[{"frame_id", "instances": [{"keypoints": [[x, y], ...], "keypoint_scores"}]}]``, also
       with ``meta_info`` and ``instance_info``
     - easy_ViTPose, ``{"keypoints": [{"0": [[y, x, score], ...]}, ...], "skeleton"}``
+    - Ultralytics, lists of ``{"keypoints": {"x": [...], "y": [...], "visible": [...]}}``; MoveNet and PoseNet, lists of
+      ``{"keypoints": [{"name", "x", "y", "score"}]}``; OpenPifPaf, ``{"frame", "predictions": [...]}``
 
     Frames are ordered by image or frame number. If every person has an id, persons are the ids; otherwise the best two
     of each frame are kept. Of 133 whole-body points the 17 of the body are read.
@@ -75,10 +78,11 @@ def _list_frames(path: Path, value: Any) -> list[list[Person]]:
         )
         value = list_numbered(value) if key is None else value[key]
     entries = expect_type(path, value, list, "the list of persons or frames")
-    if entries and all(isinstance(entry, dict) and "instances" in entry for entry in entries):
-        numbers = [entry.get("frame_id", index) for index, entry in enumerate(entries)]
-        order = sorted(range(len(entries)), key=lambda index: _number_key(numbers[index]))
-        return [_limit(path, entries[index]["instances"]) for index in order]
+    for key in ("instances", "predictions", "bodies"):
+        if entries and all(isinstance(entry, dict) and key in entry for entry in entries):
+            numbers = [entry.get("frame_id", entry.get("frame", at)) for at, entry in enumerate(entries)]
+            order = sorted(range(len(entries)), key=lambda index: _number_key(numbers[index]))
+            return [_limit(path, entries[index][key]) for index in order]
     if entries and all(isinstance(entry, list) for entry in entries):
         return [_limit(path, entry) for entry in entries]
     people = [expect_type(path, entry, dict, "a person") for entry in entries]
@@ -103,9 +107,8 @@ def _list_vitpose(path: Path, frame: Any) -> list[Person]:
 
 def _parse_key_points(path: Path, people: Sequence[Person], layout: Layout | None) -> tuple[Floats, Layout]:
     """Return (x, y, score) [person, joint, 3] of all persons, and their layout."""
-    first = people[0].get("keypoints")
-    is_flat = isinstance(first, list) and bool(first) and not isinstance(first[0], list)
-    rows = [person.get("keypoints") for person in people]
+    rows = [_list_points(person.get("keypoints", person.get("joints"))) for person in people]
+    is_flat = isinstance(rows[0], list) and bool(rows[0]) and not isinstance(rows[0][0], list)
     if is_flat:
         numbers = to_array(path, rows, (None, None), "keypoints of the persons")
         if numbers.shape[1] % 3:
@@ -133,6 +136,24 @@ def _parse_key_points(path: Path, people: Sequence[Person], layout: Layout | Non
             f"{_WHOLE_BODY}, or give a layout"
         )
     return points, layout or COCO_LAYOUTS[points.shape[1]]
+
+
+def _list_points(points: Any) -> Any:
+    """Return the points of Ultralytics, MoveNet and PoseNet as lists [x, y, score]; other points stay."""
+    if isinstance(points, dict) and {"x", "y"} <= points.keys():
+        axes = [points["x"], points["y"], points.get("visible", points.get("confidence"))]
+        if all(isinstance(axis, list) for axis in axes[:2]):
+            score = axes[2] if isinstance(axes[2], list) else [1.0] * len(axes[0])
+            return [list(point) for point in zip(axes[0], axes[1], score, strict=False)]
+    if isinstance(points, list) and points and all(isinstance(point, dict) for point in points):
+        named = {normalise_name(str(point.get("name", point.get("part", "")))): point for point in points}
+        return [_parse_point(named.get(joint, {})) for joint in LAYOUTS["coco17"].joints]
+    return points
+
+
+def _parse_point(point: dict[str, Any]) -> list[Any]:
+    place = point["position"] if isinstance(point.get("position"), dict) else point
+    return [place.get("x", 0.0), place.get("y", 0.0), point.get("score", 1.0 if point else 0.0)]
 
 
 def _number_key(name: Any) -> list[tuple[int, str]]:

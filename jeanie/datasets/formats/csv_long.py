@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import check_size, is_small_file, point_limit
+from jeanie.datasets.formats.units import estimate_frame_rate
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 
@@ -22,22 +23,27 @@ _JOINTS = (
     "index",
 )  # fmt: skip
 _PERSONS = ("person", "person_id", "body_id", "track_id", "pose_id")
+_TIMES = ("time", "time_s", "timestamp", "timestamp_s", "timestamp_ms", "time_ms", "timestamp_us", "t")
 _CHUNK_ROWS = 2**14
 
 
 def find_long_columns(columns: Mapping[str, int]) -> dict[str, int] | None:
-    """Return the columns of frame, joint, x, y and, where present, z, person and time; None for another table."""
+    """Return the columns of frame, x, y and, where present, joint, z, person and time; None for another table.
+
+    Without a column of frames, times are those of the frames.
+    """
+    time = next((columns[name] for name in _TIMES if name in columns), None)
     found = {
-        "frame": next((columns[name] for name in _FRAMES if name in columns), None),
+        "frame": next((columns[name] for name in _FRAMES if name in columns), time),
         "joint": next((columns[name] for name in _JOINTS if name in columns), None),
         "x": columns.get("x"),
         "y": columns.get("y"),
         "z": columns.get("z"),
         "person": next((columns[name] for name in _PERSONS if name in columns), None),
-        "time": columns.get("time"),
+        "time": time,
     }
     present = {key: column for key, column in found.items() if column is not None}
-    return present if {"frame", "joint", "x", "y"} <= present.keys() else None
+    return present if {"frame", "x", "y"} <= present.keys() else None
 
 
 def read_long_rows(
@@ -48,7 +54,7 @@ def read_long_rows(
     joint_of: dict[str, int] = {}
     parts = list(
         _parse_rows(
-            path, lines, [columns[key] for key in numeric], columns["joint"], width, delimiter, joint_of
+            path, lines, [columns[key] for key in numeric], columns.get("joint"), width, delimiter, joint_of
         )
     )
     if not parts:
@@ -58,13 +64,18 @@ def read_long_rows(
     for key in ("frame", "person"):
         if key in value and not np.isfinite(value[key]).all():
             raise DataError(f"{path}: row {int(np.argmin(np.isfinite(value[key]))) + 1} has no {key}")
+    if columns["frame"] == columns.get("time"):
+        value["frame"] = np.unique(value["time"], return_inverse=True)[1].astype(np.float64)
     frames = value["frame"] - value["frame"].min()
     if (frames % 1 != 0).any() or frames.max() > 20 * len(table) + 10_000:
         raise DataError(f"{path}: column frame must hold whole numbers without wide gaps")
     person = (
         np.unique(value["person"], return_inverse=True)[1] if "person" in value else np.zeros(len(table), int)
     )
-    joint, frame = table[:, 0].astype(np.int64), frames.astype(np.int64)
+    frame = frames.astype(np.int64)
+    if "joint" not in columns:
+        table[:, 0] = _number_rows(path, frame, person, joint_of)
+    joint = table[:, 0].astype(np.int64)
     names = sorted(joint_of, key=lambda name: (int(name), "") if _is_index(name) else (MAX_JOINTS, name))
     if not all(map(_is_index, names)):
         names = list(joint_of)
@@ -78,15 +89,26 @@ def read_long_rows(
         raise DataError(f"{path}: two rows for the same frame, person and joint")
     points = np.full((*shape, len(axes)), np.nan)
     points[frame, person, place[joint]] = np.stack([value[axis] for axis in axes], -1)
-    return points, names, _find_rate(value, frame)
+    return points, names, estimate_frame_rate(value["time"]) if "time" in value else None
 
 
-def _find_rate(value: Mapping[str, Floats], frame: NDArray[np.int64]) -> float | None:
-    if "time" not in value:
-        return None
-    seconds = np.unique(value["time"][np.isfinite(value["time"])])
-    span = float(seconds[-1] - seconds[0]) if len(seconds) > 1 else 0.0
-    return round(float(frame.max()) / span, 2) or None if span > 1e-6 else None
+def _number_rows(
+    path: Path, frame: NDArray[np.int64], person: NDArray[np.int64], joint_of: dict[str, int]
+) -> NDArray[np.int64]:
+    """Return the number of every row within its frame and person; all of them must have as many rows."""
+    key = frame * (int(person.max()) + 1) + person
+    order = np.argsort(key, kind="stable")
+    _, first, counts = np.unique(key[order], return_index=True, return_counts=True)
+    if (counts != counts[0]).any() or counts[0] > MAX_JOINTS or counts[0] < 2:
+        raise DataError(
+            f"{path}: rows do not name their joints, and frames have {counts.min()} to {counts.max()} rows; add a "
+            "column with the name or number of the joint"
+        )
+    numbers = np.empty(len(key), np.int64)
+    numbers[order] = np.arange(len(key)) - np.repeat(first, counts)
+    joint_of.clear()
+    joint_of.update({str(number): number for number in range(int(counts[0]))})
+    return numbers
 
 
 def _is_index(name: str) -> bool:
@@ -97,7 +119,7 @@ def _parse_rows(
     path: Path,
     lines: Iterator[str],
     columns: list[int],
-    joint_column: int,
+    joint_column: int | None,
     width: int,
     delimiter: str,
     joint_of: dict[str, int],
@@ -115,7 +137,7 @@ def _parse_rows(
                 raise DataError(
                     f"{path}, line {reader.line_num + 1}: {len(row)} cells, expected {width} as in the first line"
                 )
-            name = row[joint_column].strip()
+            name = "" if joint_column is None else row[joint_column].strip()
             number = joint_of.setdefault(name, len(joint_of))
             count += 1
             if len(joint_of) > MAX_JOINTS or count > most:

@@ -16,7 +16,7 @@ from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.pose_arrays import MAX_VALUES, make_array_motion
 from jeanie.datasets.formats.rows import join_parts, open_lines, parse_rows
-from jeanie.datasets.formats.units import UNITS, compute_frame_rate, metres_per_unit
+from jeanie.datasets.formats.units import UNITS, estimate_frame_rate, metres_per_unit
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -35,7 +35,12 @@ _INDEX_COLUMNS = {
     "frame": ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame#", "frame_no"),
     "time": ("time", "time_s", "timestamp", "timestamp_s", "t"),
     "milliseconds": ("timestamp_ms", "time_ms"),
+    "microseconds": ("timestamp_us", "timestamp_usec", "time_us"),
     "person": ("person", "person_id", "body_id", "track_id", "pose_id"),
+}
+_NUMBERED = {
+    False: {33: "mediapipe33"},
+    True: {17: "coco17", 18: "openpose18", 25: "openpose25", 26: "halpe26", 33: "mediapipe33"},
 }
 _HEADERLESS = tuple(len(LAYOUTS["mediapipe33"]) * values for values in range(3, MAX_VALUES + 1))
 
@@ -69,8 +74,11 @@ def read_csv(
         header = next((line for line in lines if line.strip()), "")
         delimiter = max(",;\t", key=header.count)
         titles = _parse_titles(path, header, delimiter)
-        if all(map(_is_number, titles)):
-            return _read_headerless(path, header, lines, delimiter, layout, up)
+        if all(map(_is_number, titles)) or all(map(_is_number, header.split())):
+            return _read_headerless(
+                path, header, lines, delimiter if delimiter in header else None, layout, up
+            )
+        titles, lines = _join_two_rows(path, titles, lines, delimiter)
         columns = {title.lower(): column for column, title in reversed(list(enumerate(titles)))}
         long = find_long_columns(columns)
         if long is not None:
@@ -78,8 +86,9 @@ def read_csv(
             found_unit = None
         else:
             names, point_columns, found_unit = _find_point_columns(path, titles)
+            names, point_columns = _prefer_world(names, point_columns)
             joints, rate = _read_wide(path, lines, columns, point_columns, len(names), len(titles), delimiter)
-    names = _name_numbered(names, layout)
+    names = _name_numbered(names, layout, joints.shape[-1] == 2)
     return make_named_motion(
         path,
         joints,
@@ -113,8 +122,9 @@ def _read_wide(
     picked = [place for place in places.values() if place is not None] + point_columns
     table = join_parts(list(parse_cells(path, lines, picked, width=width, delimiter=delimiter)), len(picked))
     index: dict[str, Floats] = {key: table[:, column] for column, key in enumerate(keys)}
-    if "milliseconds" in index:
-        index["time"] = index.pop("milliseconds") / 1000
+    for key, size in (("milliseconds", 1e-3), ("microseconds", 1e-6)):
+        if key in index:
+            index["time"] = index.pop(key) * size
     frame, person = _locate_rows(path, index, len(table))
     axes = len(point_columns) // count
     shape = (int(frame.max(initial=-1)) + 1, int(person.max(initial=-1)) + 1, count, axes)
@@ -125,21 +135,26 @@ def _read_wide(
         )
     joints = np.full(shape, np.nan)
     joints[frame, person] = table[:, len(keys) :].reshape(len(table), count, axes)
-    step = np.diff(np.unique(index["time"])) if "time" in index else np.empty(0)
-    return joints, compute_frame_rate(float(np.median(step))) if len(step) else None
+    return joints, estimate_frame_rate(index["time"], 1.0) if "time" in index else None
 
 
 def _read_headerless(
-    path: Path, header: str, lines: Iterator[str], delimiter: str, layout: Layout | None, up: str | None
+    path: Path,
+    header: str,
+    lines: Iterator[str],
+    delimiter: str | None,
+    layout: Layout | None,
+    up: str | None,
 ) -> Motion:
     """Read rows of numbers without a header: 33 landmarks per row, or the joints of ``layout``."""
-    width = len(header.rstrip("\r\n").rstrip(delimiter + " ").split(delimiter))
+    ends = (delimiter or "") + " \r\n"
+    width = len(header.rstrip(ends).split(delimiter))
     if layout is None and width not in _HEADERLESS:
         raise DataError(
             f"{path}, line 1: {width} numbers and no header; expected columns such as head_x, head_y, head_z, or rows "
             f"of {', '.join(map(str, _HEADERLESS))} numbers; or give a layout"
         )
-    rest = (line.rstrip(delimiter + " \r\n") for line in chain((header,), lines))
+    rest = (line.rstrip(ends) for line in chain((header,), lines))
     rows = parse_rows(path, rest, width=width, first_line=1, delimiter=delimiter)
     return make_array_motion(path, rows, layout=layout, up=up)
 
@@ -148,9 +163,10 @@ def _is_number(title: str) -> bool:
     return re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan", title, re.IGNORECASE) is not None
 
 
-def _name_numbered(names: list[str], layout: Layout | None) -> list[str]:
-    """Return the joints of numbered points, 0 to 32 or 1 to 33; other names stay."""
-    expected = len(LAYOUTS["mediapipe33"] if layout is None else layout)
+def _name_numbered(names: list[str], layout: Layout | None, flat: bool) -> list[str]:
+    """Return the joints of numbered points, 0 to 32 or 1 to 33; other names stay. Key points (``flat``) may be 17."""
+    known = layout or LAYOUTS.get(_NUMBERED[flat].get(len(names), ""), LAYOUTS["mediapipe33"])
+    expected = len(known)
     found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
     if len(names) != expected or not all(found) or len({match[1] for match in found if match}) > 1:
         return names
@@ -158,8 +174,7 @@ def _name_numbered(names: list[str], layout: Layout | None) -> list[str]:
     first = min(numbers)
     if sorted(numbers) != list(range(first, first + expected)) or first > 1:
         return names
-    joints = (layout or LAYOUTS["mediapipe33"]).joints
-    return [joints[number - first] for number in numbers]
+    return [known.joints[number - first] for number in numbers]
 
 
 def _parse_titles(path: Path, header: str, delimiter: str) -> list[str]:
@@ -170,6 +185,36 @@ def _parse_titles(path: Path, header: str, delimiter: str) -> list[str]:
     if len(titles) > MAX_COLUMNS:
         raise DataError(f"{path}, line 1: {len(titles)} columns; at most {MAX_COLUMNS} are read")
     return titles
+
+
+def _join_two_rows(
+    path: Path, titles: list[str], lines: Iterator[str], delimiter: str
+) -> tuple[list[str], Iterator[str]]:
+    """Return the titles of a table and its other lines; a second row of axes, as pandas writes it, is joined."""
+    second = next(lines, "")
+    axes = _parse_titles(path, second, delimiter) if second.strip() else []
+    found = [axis.lower() for axis in axes]
+    if len(axes) != len(titles) or found.count("x") < 3 or found.count("x") != found.count("y"):
+        return titles, chain((second,), lines)
+    joined = [
+        f"{title}_{axis}" if title and axis else title or axis
+        for title, axis in zip(titles, axes, strict=True)
+    ]
+    third = next(lines, "")
+    cells = third.strip().split(delimiter)
+    return joined, lines if sum(map(bool, cells)) <= 1 else chain((third,), lines)
+
+
+def _prefer_world(names: list[str], columns: list[int]) -> tuple[list[str], list[int]]:
+    """Return the world landmarks of a table that has them beside those of the image: NOSE and NOSE_world."""
+    plain = {name: re.sub(r"^world[_ ]|[_ ]world$", "", name, flags=re.IGNORECASE) for name in names}
+    world = {short: name for name, short in plain.items() if short != name and short in plain}
+    if 2 * len(world) != len(names):
+        return names, columns
+    axes = len(columns) // len(names)
+    at = {name: place for place, name in enumerate(names)}
+    chosen = [name for name in names if name in world]
+    return chosen, [column for name in chosen for column in columns[axes * at[world[name]] :][:axes]]
 
 
 def _find_point_columns(path: Path, titles: list[str]) -> tuple[list[str], list[int], str | None]:

@@ -108,22 +108,46 @@ class _Asset:
     def read(self, index: int, max_values: int) -> Floats:
         """Return accessor ``index`` as numbers [element, width]."""
         accessor = self.document["accessors"][index]
-        if "sparse" in accessor or "bufferView" not in accessor:
-            raise DataError(f"{self.path}: sparse accessors are not read; export without compression")
-        view = self.document["bufferViews"][accessor["bufferView"]]
-        buffer = self._read_buffer(view.get("buffer", 0))
-        dtype, width = np.dtype(_TYPES[accessor["componentType"]]), _WIDTHS[accessor["type"]]
-        count, stride = int(accessor["count"]), int(view.get("byteStride") or dtype.itemsize * width)
-        start = int(view.get("byteOffset", 0)) + int(accessor.get("byteOffset", 0))
-        stop = start + max(0, count - 1) * stride + dtype.itemsize * width
-        if not 0 < count * width <= max_values or start < 0 or stride < dtype.itemsize or stop > len(buffer):
+        width, count = _WIDTHS[accessor["type"]], int(accessor["count"])
+        if not 0 < count * width <= max_values:
             raise DataError(
-                f"{self.path}: accessor {index} has {count} elements beyond its buffer or the limits"
+                f"{self.path}: accessor {index} has {count} elements; at most {max_values} numbers"
             )
-        values = np.ndarray((count, width), dtype, buffer, start, (stride, dtype.itemsize)).astype(np.float64)
+        dtype = np.dtype(_TYPES[accessor["componentType"]])
+        values = np.zeros((count, width))
+        if "bufferView" in accessor:
+            start = int(accessor.get("byteOffset", 0))
+            values = self._read_view(accessor["bufferView"], start, dtype, count, width).astype(np.float64)
+        if "sparse" in accessor:
+            self._replace_sparse(index, accessor["sparse"], values, dtype)
         if accessor.get("normalized") and dtype.kind in "iu":
             values = np.maximum(values / np.iinfo(dtype).max, -1.0)
         return values
+
+    def _read_view(
+        self, index: int, offset: int, dtype: np.dtype[Any], count: int, width: int
+    ) -> NDArray[Any]:
+        """Return [count, width] values of a buffer view."""
+        view = self.document["bufferViews"][index]
+        buffer = self._read_buffer(view.get("buffer", 0))
+        stride = int(view.get("byteStride") or dtype.itemsize * width)
+        start = int(view.get("byteOffset", 0)) + offset
+        stop = start + max(0, count - 1) * stride + dtype.itemsize * width
+        if count < 1 or start < 0 or stride < dtype.itemsize or stop > len(buffer):
+            raise DataError(f"{self.path}: {count} elements beyond the buffer of view {index}")
+        return np.ndarray((count, width), dtype, buffer, start, (stride, dtype.itemsize))
+
+    def _replace_sparse(self, index: int, sparse: Any, values: Floats, dtype: np.dtype[Any]) -> None:
+        """Replace the elements of an accessor that are stored apart, by their indices."""
+        count, places, parts = int(sparse["count"]), sparse["indices"], sparse["values"]
+        if not 0 < count <= len(values):
+            raise DataError(f"{self.path}: accessor {index} replaces {count} of {len(values)} elements")
+        kind = np.dtype(_TYPES[places["componentType"]])
+        at = self._read_view(places["bufferView"], int(places.get("byteOffset", 0)), kind, count, 1)[:, 0]
+        if kind.kind != "u" or int(at.max()) >= len(values):
+            raise DataError(f"{self.path}: accessor {index} replaces elements that do not exist")
+        start = int(parts.get("byteOffset", 0))
+        values[at] = self._read_view(parts["bufferView"], start, dtype, count, values.shape[1])
 
     def _read_buffer(self, index: int) -> bytes:
         if index not in self._buffers:

@@ -1,7 +1,7 @@
 """MediaPipe Pose: JSON files, or JSON lines, with the landmarks of each frame."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import MAX_PERSONS
+from jeanie.datasets.formats.landmark_lists import parse_names, parse_person
 from jeanie.datasets.formats.landmarks import MEDIAPIPE, make_landmark_motion
-from jeanie.datasets.rig_names import normalise_name, translate_names
+from jeanie.datasets.formats.units import estimate_frame_rate
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -26,8 +27,19 @@ IMAGE_KEYS = ("pose_landmarks", "poseLandmarks", "landmarks", "keypoints")
 PLAIN_KEYS = ("landmark", "pose", "points", "joints", "skeleton")
 _KEYS = (WORLD_KEYS, IMAGE_KEYS, PLAIN_KEYS)
 _FRAME_LISTS = ("frames", "data", "results", "poses")
-_INDEX_KEYS = ("index", "id", "landmark_id", "landmark_index", "idx")
-_NAME_KEYS = ("name", "landmark", "landmark_name", "joint", "part")
+_PERSON_LISTS = ("people", "persons", "poses", "bodies", "detections")
+_RATE_KEYS = ("fps", "frame_rate", "framerate", "frameRate", "video_fps", "rate")
+_WIDTH_KEYS, _HEIGHT_KEYS = ("width", "image_width", "imageWidth"), ("height", "image_height", "imageHeight")
+# keys of the time of a frame -> seconds per unit; None: by the step of the times
+_TIME_KEYS = {
+    "timestamp_ms": 1e-3, "timestampMs": 1e-3, "time_ms": 1e-3, "timestamp_us": 1e-6, "timestampUs": 1e-6,
+    "time_us": 1e-6, "time_s": 1.0, "timestamp_s": 1.0, "time_sec": 1.0, "timestamp": None, "time": None, "ts": None,
+    "t": None,
+}  # fmt: skip
+
+
+class _People(list[Any]):
+    """The landmarks of several persons of a frame."""
 
 
 def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | None = None) -> Motion:
@@ -36,9 +48,10 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     A frame is a dict with world landmarks (metres, preferred) or image landmarks (parts of the image), the
     ``{"landmark": [...]}`` of protobuf's MessageToDict, a dict by name of the landmark, or a plain list: 33 landmarks
     for one person, or a list of such lists for several. A landmark is ``{"x", "y", "z", ...}``, with or without its
-    name or index, or ``[x, y, z, ...]``. A frame without landmarks is missing. x and y change sign. Image landmarks
-    have the unit "relative": parts of the width, also for y if the file has the size of the image. Without a key that
-    says which of the two they are, landmarks around the hips are world landmarks.
+    name or index, or ``[x, y, z, ...]``, also without z or with its number in front. A frame without landmarks is
+    missing. x and y change sign. Image landmarks have the unit "relative": parts of the width, also for y if the file
+    has the size of the image. Without a key that says which of the two they are, landmarks around the hips are world
+    landmarks. The frame rate is that of the header, or comes from the times of the frames.
     """
     path = Path(path)
     value = read_json_lines(path)
@@ -49,19 +62,28 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     if not any(people):
         raise DataError(f"{path}: no landmarks in any of its {len(frames)} frames; expected {WORLD_KEYS[0]}")
     own = layout or MEDIAPIPE
-    rows = [_parse_person(path, person, own) for persons in people for person in persons]
+    rows = [parse_person(path, person, own) for persons in people for person in persons]
     points = to_array(path, rows, (None, len(own), 3), "landmarks of the persons")
     counts = np.array([len(persons) for persons in people])
     check_size(path, len(people), int(counts.max()), len(own))
     placed = np.full((len(people), int(counts.max()), len(own), 3), np.nan)
     placed[np.arange(placed.shape[1]) < counts[:, None]] = points
-    rate = header.get("fps")
-    rate = float(rate) if isinstance(rate, int | float) and 0 < rate < 1e6 else None
+    is_flat = bool(np.isnan(placed[..., 2]).all())
+    if is_flat:
+        placed[..., 2] = np.where(np.isnan(placed[..., 0]), np.nan, 0.0)
+        own = replace(own, dims=2)
+    rate = _find_number(header, _RATE_KEYS) or _find_rate(frames)
     is_known = (
         {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys) if len(own) == len(MEDIAPIPE) else keys is WORLD_KEYS
     )
     return make_landmark_motion(
-        path, placed, own, world=is_known, up=up or "-y", aspect_ratio=_aspect_ratio(header), rate=rate
+        path,
+        placed,
+        own,
+        world=is_known and not is_flat,
+        up=up or "-y",
+        aspect_ratio=_find_aspect_ratio(header),
+        rate=rate,
     )
 
 
@@ -94,11 +116,15 @@ def _find_landmarks(frame: Any, keys: Sequence[str]) -> Any:
         return frame if keys is PLAIN_KEYS else None
     if not isinstance(frame, dict):
         return None
+    people = next((frame[key] for key in _PERSON_LISTS if isinstance(frame.get(key), list)), None)
+    if people is not None and all(isinstance(person, dict) for person in people):
+        found = [_find_landmarks(person, keys) for person in people[:MAX_PERSONS]]
+        return _People(person for person in found if person)
     value = next((frame[key] for key in keys if frame.get(key)), None)
-    if value is None and keys is PLAIN_KEYS and _parse_names(frame):
+    if value is None and keys is PLAIN_KEYS and parse_names(frame):
         return frame
     if isinstance(value, dict):
-        return value.get("landmark") or value.get("landmarks") or (value if _parse_names(value) else None)
+        return value.get("landmark") or value.get("landmarks") or (value if parse_names(value) else None)
     return value
 
 
@@ -108,6 +134,8 @@ def _split_persons(path: Path, landmarks: Any) -> list[Any]:
         return []
     if isinstance(landmarks, dict):
         return [landmarks]
+    if isinstance(landmarks, _People):
+        return landmarks
     first = expect_type(path, landmarks, list, "a frame's landmarks")[0]
     if isinstance(first, dict) and "landmark" in first and isinstance(first["landmark"], list):
         return [person.get("landmark") for person in landmarks[:MAX_PERSONS] if isinstance(person, dict)]
@@ -116,67 +144,27 @@ def _split_persons(path: Path, landmarks: Any) -> list[Any]:
     return [expect_type(path, person, list, "a person's landmarks") for person in persons[:MAX_PERSONS]]
 
 
-def _parse_person(path: Path, person: Any, own: Layout) -> Any:
-    """Return the coordinates of a person's landmarks in the order of the layout."""
-    if isinstance(person, dict):
-        return _place_by_name(path, person, own)
-    if not isinstance(person, list):
-        return person
-    if person and all(isinstance(value, int | float) for value in person):
-        size, rest = divmod(len(person), len(own))
-        return person if rest or size < 3 else [person[at : at + 3] for at in range(0, len(person), size)]
-    if all(isinstance(point, dict) for point in person):
-        index_key = next(
-            (key for key in _INDEX_KEYS if all(isinstance(p.get(key), int) for p in person)), None
-        )
-        if index_key is not None:
-            return _place_by_index(path, [(point[index_key], point) for point in person], own)
-        name_key = next((key for key in _NAME_KEYS if all(isinstance(p.get(key), str) for p in person)), None)
-        if name_key is not None and person:
-            return _place_by_name(path, {point[name_key]: point for point in person}, own)
-    return [_parse_landmark(point) for point in person]
-
-
-def _place_by_index(path: Path, points: Sequence[tuple[int, Any]], own: Layout) -> list[Any]:
-    placed: list[Any] = [[None] * 3 for _ in own.joints]
-    for index, point in points:
-        if not 0 <= index < len(own):
-            raise DataError(f"{path}: landmark {index}; expected 0 to {len(own) - 1}")
-        placed[index] = _parse_landmark(point)
-    return placed
-
-
-def _place_by_name(path: Path, points: dict[str, Any], own: Layout) -> list[Any]:
-    index_of = _parse_names(points)
-    unknown = [name for name, joint in index_of.items() if joint not in own.joints]
-    if len(unknown) == len(points):
-        raise DataError(f"{path}: no landmark of {own.name!r} among {', '.join(map(str, unknown))[:99]}")
-    known = {joint: points[name] for name, joint in index_of.items() if joint in own.joints}
-    return [_parse_landmark(known[joint]) if joint in known else [None] * 3 for joint in own.joints]
-
-
-def _parse_names(points: dict[str, Any]) -> dict[str, str]:
-    """Return the joint of every key of a dict of points; empty if it is none."""
-    named = [
-        name
-        for name, value in points.items()
-        if isinstance(value, list | dict) and re.match(r"(?:\w+\.)?[A-Za-z][A-Za-z _]+$", name)
-    ]
-    plain = [normalise_name(name.rsplit(".", 1)[-1]) for name in named]
-    joints = translate_names(plain)
-    known = set(joints) & set(MEDIAPIPE.joints)
-    return dict(zip(named, joints, strict=True)) if len(known) >= 3 else {}
-
-
-def _parse_landmark(point: Any) -> Any:
-    if isinstance(point, dict):
-        return (point.get("x"), point.get("y"), point.get("z"))
-    return point[:3] if isinstance(point, list) else point
-
-
-def _aspect_ratio(header: dict[str, Any]) -> float:
+def _find_aspect_ratio(header: dict[str, Any]) -> float:
     """Return the height of the image in parts of its width, 1 if unknown."""
-    width, height = header.get("width"), header.get("height")
-    if isinstance(width, int | float) and isinstance(height, int | float):
-        return float(height / width) if 0 < width < 1e6 and 0 < height < 1e6 else 1.0
-    return 1.0
+    width, height = _find_number(header, _WIDTH_KEYS), _find_number(header, _HEIGHT_KEYS)
+    return height / width if width and height else 1.0
+
+
+def _find_number(header: dict[str, Any], keys: Sequence[str]) -> float | None:
+    """Return the first number between 0 and a million under one of the keys, in a dict or in a dict of it."""
+    for table in (header, *(value for value in header.values() if isinstance(value, dict))):
+        for key in keys:
+            value = table.get(key)
+            if isinstance(value, int | float) and 0 < value < 1e6:
+                return float(value)
+    return None
+
+
+def _find_rate(frames: Sequence[Any]) -> float | None:
+    """Return the frame rate from the times of the frames; a rate of the frame number is none."""
+    for key, unit in _TIME_KEYS.items():
+        times = [frame.get(key) for frame in frames if isinstance(frame, dict)]
+        if len(times) > 1 and all(isinstance(time, int | float) for time in times):
+            rate = estimate_frame_rate(np.array(times, np.float64), unit)
+            return None if rate is not None and rate < 1.5 else rate
+    return None

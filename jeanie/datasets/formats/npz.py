@@ -166,7 +166,9 @@ def parse_npy(data: bytes) -> NDArray[Any]:
         warnings.simplefilter("ignore")  # numpy's advice about headers that Python 2 wrote
         shape, fortran, dtype = read_header(stream)
     if dtype.hasobject or dtype.names or dtype.kind not in "fiubU":
-        raise ValueError(f"an array of {dtype}, expected numbers or text")
+        raise ValueError(
+            f"an array of {dtype}, expected numbers; save numpy.array([...], float) of one shape, NaN for gaps"
+        )
     size = math.prod(shape) * dtype.itemsize
     if any(length < 0 for length in shape) or size != len(data) - stream.tell():
         raise ValueError(f"{len(data) - stream.tell()} bytes for shape {shape} of {dtype}")

@@ -1,5 +1,8 @@
 """Arrays of poses that programs save with numpy: [frame, joint, value], with persons, or one row per frame."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from jeanie.datasets.formats.files import check_size, point_limit, read_bytes
 from jeanie.datasets.formats.keypoints import MAX_PERSONS, make_keypoint_motion
 from jeanie.datasets.formats.landmarks import MEDIAPIPE, is_mediapipe, make_landmark_motion
 from jeanie.datasets.formats.npz import ZIP_ERRORS, parse_npy, read_arrays, read_npz
-from jeanie.datasets.formats.units import rotate_to_y_up
+from jeanie.datasets.formats.units import estimate_frame_rate, rotate_to_y_up
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -23,6 +26,12 @@ MAX_VALUES = 5  # per joint: x, y, z, visibility, presence
 # layouts of key points by their number; [x, y, score] in pixels is told from metres by its values
 _KEYPOINTS = {17: "coco17", 18: "openpose18", 25: "openpose25", 26: "halpe26"}
 _MIN_PIXELS = 8.0
+# MediaPipe Holistic: number of landmarks -> where those of the pose start; 468 of the face and 21 of each hand
+_HOLISTIC = {543: 489, 75: 0}
+_HOLISTIC_ROWS = (1662, 258)  # rows of x, y, z, visibility of the pose, then x, y, z of face and hands
+_POSE_NUMBERS = 132
+_NO_POSES = re.compile(r"visib|presence|score|conf|time|label|mask|valid|frame|index", re.IGNORECASE)
+_RATES, _TIMES = ("fps", "rate", "frame_rate"), ("timestamps", "timestamp", "times", "time")
 
 
 def read_npy(path: str | Path, *, layout: Layout | None = None, up: str | None = None) -> Motion:
@@ -52,13 +61,29 @@ def read_npz_poses(path: str | Path, *, layout: Layout | None = None, up: str | 
         if array.dtype.kind in "fiu"
         and 2 <= array.ndim <= 4
         and (array.ndim > 2 or array.shape[1] > 3 * MAX_VALUES)
+        and not _NO_POSES.search(name)
     }
+    for word in ("world", "3d", "pose"):  # image and world landmarks, or pose, face and hands
+        chosen = {name: array for name, array in poses.items() if word in name.lower()}
+        poses = chosen if len(poses) > 1 and chosen else poses
     if len(poses) != 1:
         raise DataError(
             f"{path}: {len(poses)} arrays that may be poses ({', '.join(poses)[:99]}); expected an array 'joints' "
             "[frame, joint, 3], or one array of poses"
         )
-    return make_array_motion(path, next(iter(poses.values())), layout=layout, up=up)
+    motion = make_array_motion(path, next(iter(poses.values())), layout=layout, up=up)
+    return motion.replace(rate=_find_rate(arrays, len(motion)))
+
+
+def _find_rate(arrays: Mapping[str, NDArray[Any]], frames: int) -> float | None:
+    """Return the frame rate of an array with one number, or of the times of all frames."""
+    for name in _RATES:
+        if name in arrays and arrays[name].size == 1 and arrays[name].dtype.kind in "fiu":
+            rate = float(arrays[name].reshape(()))
+            return rate if 0 < rate < 1e6 else None
+    times = next((arrays[name] for name in _TIMES if name in arrays), np.empty(0))
+    is_time = times.dtype.kind in "fiu" and times.shape == (frames,)
+    return estimate_frame_rate(times.astype(np.float64)) if is_time else None
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is a missing joint
@@ -70,6 +95,9 @@ def make_array_motion(
         raise DataError(f"{path}: an array of {array.dtype}; expected numbers [frame, joint, 3]")
     array = _split_rows(path, array, layout)
     array = array[:, None] if array.ndim == 3 else array
+    if layout is None and array.ndim == 4 and array.shape[2] in _HOLISTIC:
+        start = _HOLISTIC[array.shape[2]]
+        array = array[:, :, start : start + len(MEDIAPIPE)]
     if array.ndim != 4 or not 0 < array.shape[1] <= MAX_PERSONS or not 2 <= array.shape[3] <= MAX_VALUES:
         raise DataError(
             f"{path}: an array of shape {array.shape}; expected [frame, joint, 3], [frame, person, joint, 3] or "
@@ -86,11 +114,13 @@ def make_array_motion(
     if own.dims == 2:
         score = points[..., 2] if points.shape[-1] > 2 else np.ones(points.shape[:-1])
         return make_keypoint_motion(path, points[..., :2], score, own, (0.0, 0.0))
-    if points.shape[-1] == 2:
+    is_flat = points.shape[-1] == 2
+    if is_flat:
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)
     points = points[..., :3]
     if own is MEDIAPIPE or (layout is not None and is_mediapipe(layout)):
-        return make_landmark_motion(path, points, own, up=up)
+        own, world = (replace(own, dims=2), False) if is_flat else (own, None)
+        return make_landmark_motion(path, points, own, world=world, up=up)
     return make_motion(path, rotate_to_y_up(points, up or "y"), own)
 
 
@@ -98,7 +128,11 @@ def _split_rows(path: Path, array: NDArray[Any], layout: Layout | None) -> NDArr
     """Return [frame, joint, value] from rows with all joints of a frame; other arrays stay."""
     if array.ndim != 2:
         return array
+    if layout is None and array.shape[1] in _HOLISTIC_ROWS:
+        array = array[:, :_POSE_NUMBERS]
     joints = len(MEDIAPIPE) if layout is None else len(layout)
+    if layout is None and array.shape[1] in [3 * count for count in _HOLISTIC]:
+        joints = array.shape[1] // 3
     values, rest = divmod(array.shape[1], joints)
     if rest or not 2 <= values <= MAX_VALUES:
         raise DataError(

@@ -50,6 +50,13 @@ def open_pyskl(path: str | Path, *, layout: Layout | None = None) -> FileDataset
     value = load_pickle(path)
     entries = value.get("annotations", [value]) if isinstance(value, dict) else value
     clips, annotations = [], []
+    if not isinstance(value, dict | str) and not (
+        isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+    ):
+        raise DataError(
+            f"{path}: no pickle of pyskl or mmaction2, and other pickles are not read, as they can run any code; save "
+            "arrays [frame, joint, 3] with numpy.save or numpy.savez, or JSON"
+        )
     for index, entry in enumerate(expect_type(path, entries, list, "annotations")):
         annotation = expect_type(path, entry, dict, f"annotation {index}")
         name = limit_text(annotation.get("frame_dir"), f"{path.stem}_{index}")

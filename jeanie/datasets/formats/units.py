@@ -13,6 +13,7 @@ __all__ = [
     "UPS",
     "check_up",
     "compute_frame_rate",
+    "estimate_frame_rate",
     "metres_per_unit",
     "parse_unit",
     "rotate_to_y_up",
@@ -28,6 +29,12 @@ _TURNS = {
     "-z": ((0, 2, 1), (1.0, -1.0, 1.0)),
 }
 UPS = ("y", *_TURNS)
+_TIME_UNITS = (
+    (2.0, 1.0),
+    (2e3, 1e-3),
+    (2e6, 1e-6),
+    (np.inf, 1e-9),
+)  # largest step of times -> seconds per unit
 
 
 def metres_per_unit(unit: str | float) -> float:
@@ -88,3 +95,23 @@ def compute_frame_rate(seconds: float) -> float | None:
     if not 1e-6 < seconds < 1e6:
         return None
     return round(1 / seconds, 2) or 1 / seconds
+
+
+def estimate_frame_rate(times: NDArray[Any], unit: float | None = None) -> float | None:
+    """Return frames per second from the times of frames, or None if there are fewer than two times.
+
+    Args:
+        times: Times in any order; frames may be missing, and times may be rounded.
+        unit: Seconds per unit of the times; None decides it by their step: below 2 are seconds, below 2,000
+            milliseconds, below 2 million microseconds, else nanoseconds.
+
+    >>> estimate_frame_rate(np.array([0, 33, 67, 100, 133, 200])), estimate_frame_rate(np.array([0.0, 0.04, 0.08]))
+    (30.08, 25.0)
+    """
+    steps = np.diff(np.unique(times[np.isfinite(times)]))
+    if not len(steps):
+        return None
+    middle = float(np.median(steps))
+    if unit is None:
+        unit = next(size for limit, size in _TIME_UNITS if middle < limit)
+    return compute_frame_rate(unit * float(steps[steps < 1.5 * middle].mean()))

@@ -1,11 +1,14 @@
 """Every file of the corpus is recognised, and its joints are those that were written."""
 
+import gzip
+import json
+import pickle
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from corpus import BODY, CASES, stack
+from corpus import BODY, CASES, render_page, stack
 
 from jeanie.datasets import FORMATS, detect_format, read_motion
 from jeanie.errors import DataError
@@ -54,7 +57,7 @@ def test_a_file_gives_the_joints_that_were_written(name, tmp_path):
 
 
 def test_the_corpus_covers_every_way():
-    assert len(CASES) >= 40
+    assert len(CASES) >= 110
     assert {"mediapipe", "npy", "npz", "csv", "openpose", "coco", "azure-kinect", "mvnx", "c3d", "gltf"} <= {
         case.form for case in CASES.values()
     }
@@ -63,6 +66,10 @@ def test_the_corpus_covers_every_way():
 def test_the_page_of_formats_lists_every_format():
     page = (ROOT / "docs" / "formats.md").read_text()
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
+
+
+def test_the_page_of_tested_files_is_up_to_date():
+    assert (ROOT / "docs" / "tested_files.md").read_text() == render_page()
 
 
 @pytest.mark.errors
@@ -74,6 +81,49 @@ def test_fbx_is_refused_with_advice(tmp_path, name):
     )
     with pytest.raises(DataError, match=r"fbx: FBX files are not read; export BVH or glTF"):
         read_motion(path)
+
+
+REFUSED = {
+    "list.pkl": (pickle.dumps([np.zeros((33, 3))]), "as they can run any code; save arrays"),
+    "gaps.npy": (None, "save numpy.array"),
+    "landmarks.txt": (b"landmark {\n  x: 0.5\n  y: 0.2\n}\n", "MessageToDict"),
+    "table.parquet": (b"PAR1....PAR1", "save a CSV file"),
+    "table.xlsx": (b"PK\x03\x04....", "save the table as CSV"),
+    "clip.mp4": (b"\0\0\0 ftypisom", "extract key points first"),
+    "points.pt": (b"PK\x03\x04", "save a numpy array"),
+    "cells.csv": (b"frame,landmarks\n0,[]\n", "expected columns such as head_x"),
+    "holes.csv": (
+        b"frame,x,y,z\n0,1,2,3\n0,1,2,3\n1,1,2,3\n",
+        "add a column with the name or number of the joint",
+    ),
+    "cut.json.gz": (gzip.compress(b"[" * 500)[:20], "not a readable gzip file"),
+    "bomb.csv.gz": (gzip.compress(bytes(2**28 + 1), 1), "bytes after decompression"),
+}
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_files_are_refused_with_advice(tmp_path, name):
+    content, advice = REFUSED[name]
+    path = tmp_path / name
+    if content is None:
+        np.save(path, np.array([np.zeros(3), None], dtype=object), allow_pickle=True)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_motion(path)
+    assert str(path) in str(caught.value)
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "gap", [None, [], {"landmarks": None}, [{"x": float("nan"), "y": None, "z": None}] * 33]
+)
+def test_a_gap_is_a_missing_frame(tmp_path, gap):
+    path = CASES["mediapipe MessageToDict"].write(tmp_path)
+    frames = json.loads(path.read_text())
+    path.write_text(json.dumps([*frames[:2], gap, *frames[3:]]))
+    assert read_motion(path).valid.all(-1)[:, 0].tolist() == [True, True, False, True, True, True]
 
 
 @pytest.mark.errors

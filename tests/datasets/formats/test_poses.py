@@ -297,7 +297,7 @@ WRONG = {
     "not a frame": (read_openpose, [[1]], "a frame must be a dict"),
     "no landmarks": (read_mediapipe, {"frames": [{}, None]}, "no landmarks in any of its 2 frames"),
     "32 landmarks": (read_mediapipe, [landmarks()[:32]], "any x 33 x 3"),
-    "a landmark without z": (read_mediapipe, [[[1, 2]] * 33], "any x 33 x 3"),
+    "a landmark without y": (read_mediapipe, [[[1]] * 33], "any x 33 x 3"),
     "numbers for landmarks": (read_mediapipe, [[1] * 33], "any x 33 x 3"),
     "no list": (read_mediapipe, {"frames": 3}, "the list of frames must be a list"),
     "landmarks in a number": (read_mediapipe, [{"landmarks": 5}], "must be a list, got int"),
