@@ -10,11 +10,14 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for oracles
 
+import json_output  # beside this file
+
 collect_ignore_glob = ["**/conftest.py"]  # they hold fixtures, not tests
 
 # A skip is allowed only for a data set that is not here. Its reason says so with one of these words.
 DATA_REASONS = ("JEANIE_DATA", "recordings")
 
+json_output.watch_runner()
 settings.register_profile("jeanie", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 settings.load_profile("jeanie")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from jeanie.cli.options import (
@@ -16,7 +15,7 @@ from jeanie.cli.options import (
     load_model,
     name_motion,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error
+from jeanie.cli.terminal import AsJson, exit_on_error, print_table
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.explain import explain
 from jeanie.recogniser.gallery import encode_motions
@@ -47,7 +46,8 @@ def align(
         if html is not None:
             explanation.write_html(html)
         if as_json:
-            typer.echo(json.dumps(explanation.json() | ({} if html is None else {"page": str(html)})))
+            names = {"file": str(other), "reference": str(one)}
+            typer.echo(json.dumps(names | explanation.json() | ({} if html is None else {"page": str(html)})))
             return
         typer.echo(explanation.text)
         table = Table("joint", box=None, pad_edge=False)
@@ -57,6 +57,6 @@ def align(
             size = f"{joint.percent:.1f} %" if joint.centimetres is None else f"{joint.centimetres:.1f} cm"
             name = ("whole body" if joint.joint == "path" else joint.joint).replace("_", " ")
             table.add_row(name, size, joint.words.removeprefix(name).strip())
-        Console(highlight=False).print(table)
+        print_table(table)
         if html is not None:
             typer.echo(f"{html}: comparison page")

@@ -26,18 +26,21 @@ def build_result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Ta
         low, high = report.interval
         cells = [
             escape(report.method),
-            f"{report.accuracy:.1f} ± {report.ci95:.1f}",
+            f"{report.accuracy:.1f} ± {min(report.ci95, 100.0):.1f}",
             f"{low:.1f} to {high:.1f}",
         ]
         if report is not reports[-1]:
             pair = against[report.method]
-            cells += [f"{pair.difference.value:+.1f} ± {pair.difference.half:.1f}", f"{pair.p:.2g}"]
+            cells += [
+                f"{pair.difference.value:+.1f} ± {min(pair.difference.half, 100.0):.1f}",
+                f"{pair.p:.2g}",
+            ]
         table.add_row(*cells)
         for name, rows in report.variants.items():
             found, _ = estimate_accuracy(rows)
             table.add_row(
                 f"  {escape(name)}",
-                f"{found.value:.1f} ± {found.half:.1f}",
+                f"{found.value:.1f} ± {min(found.half, 100.0):.1f}",
                 f"{found.low:.1f} to {found.high:.1f}",
             )
     return table

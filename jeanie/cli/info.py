@@ -54,7 +54,7 @@ def info(
             facts = _archive_facts(archive) | {"clip": _motion_facts(motion)}
         else:
             motion = options.read(path)
-            facts = {"kind": "motion", "path": str(path), **_motion_facts(motion)}
+            facts = {"kind": "motion", "file": str(path), **_motion_facts(motion)}
         if picture is not None:
             _write_picture(motion, picture)
             facts["picture"] = str(picture)
@@ -85,7 +85,7 @@ def _archive_facts(archive: Archive) -> dict[str, Any]:
     frames = archive.lengths
     return {
         "kind": "archive",
-        "path": str(archive.path),
+        "file": str(archive.path),
         "name": archive.name,
         "clips": len(archive),
         "frames": int(frames.sum()),

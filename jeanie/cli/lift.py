@@ -8,6 +8,7 @@ import torch
 import typer
 
 from jeanie.cli.options import Pattern, accept_read_options, open_source
+from jeanie.cli.prepare import archive_facts
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare
@@ -60,8 +61,8 @@ def apply_lifter(
             report = prepare(
                 lift_dataset(dataset, network), out, source=source, jobs=jobs, skip_bad=True, progress=bar
             )
-        facts = {"archive": str(out), **report}
-        text = f"wrote {out}: {report['kept']} clips, {len(report['dropped'])} without enough key points"
+        facts = archive_facts(out, report)
+        text = f"wrote {out}: {report['kept']} clips, {len(facts['skipped'])} without enough key points"
         typer.echo(json.dumps(facts) if as_json else text)
 
 

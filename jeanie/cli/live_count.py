@@ -75,7 +75,7 @@ def _print_repetitions(
         count += not one.is_partial
         start, end = (since + second for second in one.seconds)
         if as_json:
-            times = {"start": round(start, 3), "end": round(end, 3)}
+            times = {"start_s": round(start, 3), "end_s": round(end, 3)}
             typer.echo(json.dumps(about | {"count": count} | one.json() | times))
         else:
             name = [f"person {about['person']}"] if about else []

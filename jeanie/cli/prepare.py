@@ -13,7 +13,7 @@ from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare as prepare_archive
 from jeanie.datasets.folders import open_folder
 
-__all__ = ["prepare"]
+__all__ = ["archive_facts", "prepare"]
 
 
 @accept_read_options
@@ -50,8 +50,15 @@ def prepare(
             dataset = open_dataset(name, place, options=options)
         with show_progress(not as_json) as bar:
             report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
-        report = {"archive": str(out), **report}
-        typer.echo(json.dumps(report) if as_json else _format_report(report))
+        facts = archive_facts(out, report)
+        typer.echo(json.dumps(facts) if as_json else _format_report(facts))
+
+
+def archive_facts(out: Path, report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report about a new archive for ``--json``; skipped files are listed as in other commands."""
+    skipped = [{"file": one["name"], "reason": one["reason"]} for one in report["dropped"]]
+    rest = {key: value for key, value in report.items() if key != "dropped"}
+    return {"archive": str(out), **rest, "skipped": skipped}
 
 
 def _format_report(report: dict[str, Any]) -> str:
@@ -60,7 +67,7 @@ def _format_report(report: dict[str, Any]) -> str:
     if report["complete"] is not None:
         verdict = "as published" if report["complete"] else f"but {report['published']} were published"
         lines.append(f"{report['found']} clips found, {verdict}")
-    lines += [f"dropped {one['name']}: {one['reason']}" for one in report["dropped"]]
+    lines += [f"skipped {one['file']}: {one['reason']}" for one in report["skipped"]]
     if report["resumed"]:
         lines.append(f"{report['resumed']} clips were kept from an interrupted run")
     lines.append(f"{report['clips_per_second']} clips per second, {report['jobs']} worker processes")

@@ -50,7 +50,8 @@ def score(
         found = score_motion(references, motion.mirror() if other_side else motion, config)
         page = {} if html is None else {"page": str(found.write_html(html))}
         note = "" if html is None else f"{html}: page of both performances"
-        print_report(found.json() | page, [found.text, _build_table(found), note], as_json)
+        names = {"file": str(recording), "reference": [str(motion.name) for motion in references]}
+        print_report(names | found.json() | page, [found.text, _build_table(found), note], as_json)
 
 
 def _build_table(found: Score) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jeanie.datasets.formats.units import UPS, check_up, metres_per_unit
 from jeanie.datasets.joint_names import connect_joints, make_named_layout
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import ConfigError, DataError, suggest_name
 from jeanie.skeleton.layout import LAYOUTS, Layout
 
 __all__ = [
@@ -96,6 +96,7 @@ def resolve_layout(layout: "Layout | Declaration | str | Path | None") -> Declar
         return read_layout_file(layout)
     raise ConfigError(
         f"no layout {layout!r}; the known ones are {', '.join(LAYOUTS)}; or give a layout file (.toml or .json)"
+        f"{suggest_name(layout, LAYOUTS)}"
     )
 
 
@@ -127,7 +128,9 @@ def read_layout_file(path: str | Path) -> Declaration:
 def _parse_declaration(row: Mapping[str, Any]) -> Declaration:
     unknown = sorted(set(row) - set(_KEYS))
     if unknown:
-        raise ConfigError(f"unknown {', '.join(unknown)}; the keys are {', '.join(_KEYS)}")
+        raise ConfigError(
+            f"unknown {', '.join(unknown)}; the keys are {', '.join(_KEYS)}{suggest_name(unknown[0], _KEYS)}"
+        )
     aliases = row.get("aliases", {})
     if not isinstance(aliases, dict) or not all(isinstance(joint, str) for joint in aliases.values()):
         raise ConfigError(

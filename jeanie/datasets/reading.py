@@ -14,7 +14,7 @@ from jeanie.datasets.formats.compressed import decompress, is_compressed
 from jeanie.datasets.formats.marker_sets import MARKER_SETS
 from jeanie.datasets.formats.units import check_up, metres_per_unit, rotate_to_y_up
 from jeanie.datasets.layout_files import Declaration, NameCollector, resolve_layout
-from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning, suggest_name
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -104,7 +104,9 @@ def read_motion(
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
-        raise ConfigError(f"no format {format!r}; the known ones are {', '.join(FORMATS)}")
+        raise ConfigError(
+            f"no format {format!r}; the known ones are {', '.join(FORMATS)}{suggest_name(format, FORMATS)}"
+        )
     declared = resolve_layout(layout)
     unit, up = declared.unit if unit is None else unit, declared.up if up is None else up
     rate, mirror = declared.rate if rate is None else rate, mirror or declared.mirror

@@ -19,7 +19,7 @@ from jeanie.datasets.formats.pyskl import open_pyskl
 from jeanie.datasets.formats.uwa import open_uwa3d, open_uwa3d_multiview
 from jeanie.datasets.reading import ReadOptions
 from jeanie.datasets.synthetic.dataset import open_synthetic
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, suggest_name
 from jeanie.skeleton.layout import LAYOUTS
 
 __all__ = ["DATASETS", "open_dataset"]
@@ -98,6 +98,7 @@ def open_dataset(
     if not is_known or (name == "synthetic" and root is not None and not is_archive(root)):
         raise ConfigError(
             f"no data set {name!r}; the known ones are {', '.join(('synthetic', *DATASETS))}; or give a folder"
+            f"{suggest_name(name, ('synthetic', *DATASETS))}"
         )
     if root is None:
         folder = os.environ.get("JEANIE_DATA")

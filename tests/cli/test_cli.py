@@ -69,11 +69,13 @@ def test_prepare_as_json_prints_one_object_and_nothing_else(tmp_path):
     report = json.loads(done.stdout)
     assert report["archive"] == str(tmp_path / "out")
     assert (report["kept"], report["found"], report["published"], report["complete"]) == (3, 4, 1484, False)
-    (dropped,) = report["dropped"]
-    assert dropped["name"] == "a01_s01_e01_v01"
-    assert "a01_s01_e01_v01.json, line 1" in dropped["reason"]
+    (skipped,) = report["skipped"]
+    assert skipped["file"] == "a01_s01_e01_v01"
+    assert "a01_s01_e01_v01.json, line 1" in skipped["reason"]
     assert done.stderr == ""
-    assert json.loads((tmp_path / "out" / "report.json").read_text())["dropped"] == [dropped]
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["dropped"] == [
+        {"name": skipped["file"], "reason": skipped["reason"]}
+    ]
 
 
 @pytest.mark.errors
@@ -187,9 +189,9 @@ def test_a_real_data_set_is_complete(name, tmp_path):
     assert report["complete"] is True
     archive = open_archive(tmp_path / "out")
     assert archive.find_damaged() == []
-    assert len(archive) + len(report["dropped"]) == report["published"]
+    assert len(archive) + len(report["skipped"]) == report["published"]
     if name == "msraction3d":
-        assert [one["name"] for one in report["dropped"]] == ["a13_s09_e02"]
+        assert [one["file"] for one in report["skipped"]] == ["a13_s09_e02"]
 
 
 def test_the_help_lists_every_command_in_its_group():

@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from json_output import SCHEMA, check
 from jsonschema import Draft202012Validator
 from movements import join_clips, open_clip
 from own_parts import JointMlp
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from jeanie._internal.tabular import format_csv, format_latex
@@ -24,7 +25,6 @@ from jeanie.recogniser.recogniser import Recogniser
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.training.recipes import PRETRAINED_MODEL
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LONG_NAME = (
     "a_recording_with_a_name_that_is_much_longer_than_the_eighty_columns_of_a_narrow_terminal_window.npz"
@@ -38,14 +38,6 @@ def run(*arguments, **options):
 
 def read_csv(path):
     return list(csv.DictReader(path.read_text().splitlines()))
-
-
-def check(kind, text):
-    """Return the JSON of a command after it was checked against the schema."""
-    facts = json.loads(text)
-    schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
-    Draft202012Validator(schema).validate(facts)
-    return facts
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +68,48 @@ def search(folder):
 
 def test_the_schema_is_one():
     Draft202012Validator.check_schema(SCHEMA)
+
+
+def list_commands(group, before=()):
+    """(name, options) of every command, also those in groups."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from list_commands(command, (*before, name))
+        else:
+            yield " ".join((*before, name)), {option for one in command.params for option in one.opts}
+
+
+@pytest.mark.parametrize(("name", "options"), list_commands(get_command(app)))
+def test_every_command_prints_json_that_the_schema_defines(name, options):
+    assert "--json" in options
+    assert name in SCHEMA["$defs"]
+
+
+def test_short_commands_keep_to_the_schema(folder, tmp_path):
+    """The runner of all tests checks every output; here are the commands that other tests do not run with --json."""
+    library = ("--library", tmp_path / "a.db", "--json")
+    clap, wave = folder / "applause.npz", folder / "in" / "clap.npz"
+    for arguments in (
+        ("enrol", "clap", clap, *library),
+        ("enrol", "clap", wave, "--not", *library),
+        ("actions", *library),
+        ("rename", "clap", "applause", *library),
+        ("export", tmp_path / "a.jeanie", *library),
+        ("import", tmp_path / "a.jeanie", *library),
+        ("calibrate", wave, *library),
+        ("forget", "applause", *library),
+        ("align", clap, wave, "--json"),
+        ("count", clap, wave, "--json"),
+        ("score", clap, wave, "--json"),
+        ("info", wave, "--json"),
+        ("layout", wave, "--out", tmp_path / "a.toml", "--json"),
+        ("prepare", "mine", folder / "in", tmp_path / "archive", "--json"),
+        ("info", tmp_path / "archive", "--json"),
+        ("protocols", "--json"),
+        ("methods", "--json"),
+        ("tables", "--list", "--json"),
+    ):
+        assert run(*arguments).exit_code == 0, arguments
 
 
 def test_find_gives_segments_with_calibrated_confidence(search):
@@ -138,12 +172,26 @@ def test_label_and_recognise_speak_the_same_language(folder, tmp_path):
 def test_a_browser_sorts_filters_and_exports(tmp_path):
     motion = open_clip("wave")
     rows = [
-        {"file": name, "start_s": 0.0, "end_s": 1.5, "label": None, "confidence": sure, "distance": 1 - sure}
+        {"file": name, "start_s": 0.0, "end_s": 1.5, "label": None, "confidence": sure, "distance": sure}
         for name, sure in ((EVIL, 0.2), ('b, "quoted"', 0.9), ("c", 0.6))
     ]
     text = render_hits_page(rows, [motion] * 3, title=EVIL, threshold=0.5)
     act = """<script>addEventListener("load", () => {
       document.querySelector('[data-part="all"]').click();
+      const order = () => [...document.querySelectorAll('[data-part="hits"] > li')].map((item) => item.textContent);
+      const change = (part, value, kind) => {
+        const control = document.querySelector(`[data-part="${part}"]`);
+        control.value = value;
+        control.dispatchEvent(new Event(kind));
+      };
+      const places = () => order().findIndex((text) => text.includes("quoted"));
+      document.documentElement.dataset.before = places();
+      change("sort", "distance", "change");
+      document.documentElement.dataset.nearest = places();
+      change("threshold", "0.7", "input");
+      document.documentElement.dataset.strict = document.querySelector('[data-part="count"]').textContent;
+      change("threshold", "0.5", "input");
+      change("sort", "-confidence", "change");
       document.documentElement.dataset.csv = decodeURIComponent(document.querySelector('[data-part="export"]').href);
     });</script>"""
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)[0]
@@ -163,6 +211,9 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
     assert re.search(r'<html[^>]* data-errors="0"', shown)
     assert "<img" not in shown
     assert "2 of 3 results, 2 ticked." in shown
+    assert 'data-strict="1 of 3 results, 1 ticked."' in shown
+    assert 'data-before="0"' in shown  # the most confident first
+    assert 'data-nearest="2"' in shown
     exported = re.search(r'data-csv="data:text/csv;charset=utf-8,([^"]*)"', shown)[1].replace("&quot;", '"')
     assert [row["file"] for row in csv.DictReader(exported.splitlines())] == ['b, "quoted"', "c"]
 
@@ -216,6 +267,10 @@ def test_errors_name_the_options_of_the_command(tmp_path):
         (("evaluate", "raw", "synthetc"), "did you mean 'synthetic'?"),
         (("train", "synthetic", "--episods", "3"), "--episodes"),
         (("find", "a", "b", "--csv", "nowhere/x.csv"), "create it first"),
+        (("info", "x.csv", "--layout", "mediapipe3"), "did you mean 'mediapipe33'?"),
+        (("info", "x.csv", "--format", "medaipipe"), "did you mean 'mediapipe'?"),
+        (("prepare", "msraction3", "nowhere", "out"), "did you mean 'msraction3d'?"),
+        (("recognize", "x.csv"), "recognise"),
         (("cache", "--older", "3"), "--older belongs to --clear"),
     ],
 )

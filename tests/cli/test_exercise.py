@@ -62,5 +62,5 @@ def test_watch_counts_an_enrolled_action_live(tmp_path):
     assert result.exit_code == 0, result.output
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["count"] for row in rows] == [1, 2, 3]
-    assert 2 < rows[1]["start"] < 4
+    assert 2 < rows[1]["start_s"] < 4
     assert run(app, [*options[:4], "--count", "squat"], input="").exit_code == 2

@@ -351,7 +351,7 @@ def test_the_commands_train_a_lifter_and_apply_it(tmp_path):
     assert list(open_archive(tmp_path / "named").labels) == ["juggling"] * 2
     write_archive(open_kinetics(root).motions, tmp_path / "flat", name="kinetics")
     code, facts = run("apply", tmp_path / "flat", tmp_path / "out", "--lifter", out)
-    assert (code, facts["kept"], len(facts["dropped"])) == (0, 2, 1)
+    assert (code, facts["kept"], len(facts["skipped"])) == (0, 2, 1)
     assert torch.equal(
         open_archive(tmp_path / "out")[0].joints, Lifter.load(out).lift(open_kinetics(root)[0]).joints
     )

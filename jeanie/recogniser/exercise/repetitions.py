@@ -81,8 +81,8 @@ class Repetition:
         start, end = self.seconds
         motion = {name: round(high - low, 1) for name, (low, high) in self.ranges.items()}
         values = {
-            "start": round(start, 3),
-            "end": round(end, 3),
+            "start_s": round(start, 3),
+            "end_s": round(end, 3),
             "partial": self.is_partial,
             "mirrored": self.is_mirrored,
         }
