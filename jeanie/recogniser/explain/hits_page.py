@@ -56,7 +56,7 @@ def render_hits_page(
     return fill_page(
         "jeanie.recogniser.explain",
         "hits.html",
-        style="page.css",
+        style=("page.css", "hits.css"),
         script=("stage.js", "hits.js"),
         data={"scene": describe_stage(shown, persons), "hits": hits, "threshold": threshold},
         title=escape(title),
