@@ -5,16 +5,14 @@ from typing import Annotated
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
     Files,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
+    accept_model_options,
     accept_read_options,
     describe_migration,
     find_library,
-    load_model,
     name_motion,
     read_motions,
 )
@@ -27,18 +25,17 @@ __all__ = ["calibrate"]
 
 
 @accept_read_options
+@accept_model_options
 def calibrate(
     files: Files,
     library: Place = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Delete the calibration recordings that the library has.")
     ] = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
@@ -51,7 +48,7 @@ def calibrate(
             name_motion(motion, file)
             for file, motion in zip(files, read_motions(files, options), strict=True)
         ]
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         for motion in motions:
             encode_motions(loaded, [motion], "support")  # before a library is made
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:

@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
+    accept_model_options,
     accept_read_options,
-    load_model,
     name_motion,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error
@@ -25,22 +23,21 @@ __all__ = ["align"]
 
 
 @accept_read_options
+@accept_model_options
 def align(
     one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
     other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
     html: Annotated[
         Path | None, typer.Option(help="Write an HTML page that plays both recordings in step.")
     ] = None,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Describe how movement B differs from movement A: camera, tempo and joints."""
     with exit_on_error(as_json):
-        loaded, motions = load_model(model, encoders, metrics), [options.read(file) for file in (other, one)]
+        loaded, motions = model.load(), [options.read(file) for file in (other, one)]
         for file, motion in zip((other, one), motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
         explanation = explain(loaded, *motions)

@@ -6,17 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Pattern,
     Place,
     SkipBad,
+    accept_model_options,
     accept_read_options,
     describe_migration,
     find_library,
-    load_model,
     name_motion,
     open_source,
 )
@@ -36,6 +34,7 @@ _FOLDER_PATTERN = "{label}/{}"  # one folder per action
 
 
 @accept_read_options
+@accept_model_options
 def enrol(
     label: Annotated[
         str,
@@ -53,12 +52,10 @@ def enrol(
     ] = False,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Enrol an action from one or a few recordings, or all actions of a folder.
@@ -72,7 +69,7 @@ def enrol(
             examples, skipped = _read_examples(named, options, skip_bad)
         else:
             examples, skipped = _read_folder(label, pattern, options, skip_bad)
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         kept = []
         for name, motion in examples:
             try:

@@ -10,13 +10,11 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Pattern,
     SkipBad,
+    accept_model_options,
     accept_read_options,
-    load_model,
     open_source,
     select_part,
 )
@@ -31,6 +29,7 @@ __all__ = ["find"]
 
 
 @accept_read_options
+@accept_model_options
 def find(
     example: Annotated[Path, typer.Argument(help="Recording of the movement to search for.")],
     archive: Annotated[
@@ -60,18 +59,16 @@ def find(
     ] = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
         query = select_part(options.read(example), part)
-        loaded, dataset = load_model(model, encoders, metrics), open_source(archive, pattern, options)
+        loaded, dataset = model.load(), open_source(archive, pattern, options)
         with show_progress(not as_json) as bar:
             found = find_in(
                 loaded, query, dataset, k,

@@ -11,13 +11,11 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Pattern,
     SkipBad,
+    accept_model_options,
     accept_read_options,
-    load_model,
     open_source,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
@@ -43,6 +41,7 @@ def _describe_option(option: str) -> str:
 
 
 @accept_read_options
+@accept_model_options
 def label(
     archive: Annotated[
         str, typer.Argument(help="What to label: an archive, a folder of recordings or a data set.")
@@ -62,9 +61,6 @@ def label(
     ] = _DEFAULTS.neighbours,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", "--out", help="Write the labels to this CSV file.")
     ] = None,
@@ -75,6 +71,7 @@ def label(
     ] = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Label a whole archive from one or a few examples per action. Unknown movements get no label."""
@@ -87,9 +84,7 @@ def label(
         names = _clip_names(dataset)
         given = _read_examples(examples, dataset, names, options)
         with show_progress(not as_json, "pairs") as bar:
-            found = label_motions(
-                load_model(model, encoders, metrics), dataset.motions, given, config, progress=bar
-            )
+            found = label_motions(model.load(), dataset.motions, given, config, progress=bar)
         rows = [
             describe_result(name, tag, sure, None, None)
             for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)

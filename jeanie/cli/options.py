@@ -1,7 +1,8 @@
 """Options and arguments that several commands share."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -23,18 +24,18 @@ __all__ = [
     "Files",
     "MetricPaths",
     "Migrate",
-    "ModelFolder",
+    "ModelSource",
     "Pattern",
     "Place",
     "ProtocolName",
     "Shot",
     "SkipBad",
     "Way",
+    "accept_model_options",
     "accept_read_options",
     "default_library",
     "describe_migration",
     "find_library",
-    "load_model",
     "name_motion",
     "open_source",
     "read_motions",
@@ -78,7 +79,7 @@ Pattern = Annotated[
 ]
 
 
-# what every command that reads recordings can be told about them: parameter -> (field of ReadOptions, type, default)
+# options of every command that reads recordings: parameter -> (field of ReadOptions, type, default)
 _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
     "form": (
         "format",
@@ -142,41 +143,6 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
 }
 
 
-def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that declare how recordings are read; it receives them as ``options``."""
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "options"
-    ]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
-        for name, (_, kind, default) in _READ_OPTIONS.items()
-    ]
-    last = [parameter for parameter in own if parameter.name == "as_json"]
-    parameters = [*(parameter for parameter in own if parameter.name != "as_json"), *shared, *last]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        values = {field: given.pop(name) for name, (field, _, _) in _READ_OPTIONS.items()}
-        command(**given, options=ReadOptions(**values))
-
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-ModelFolder = Annotated[
-    Path | None, typer.Option("--model", help="Model folder (default: the model that ships with jeanie).")
-]
-
-
-ProtocolName = Annotated[
-    str, typer.Argument(help="Protocol: a name that jeanie protocols lists, or a TOML file of your own.")
-]
-
-
 EncoderPaths = Annotated[
     list[str] | None,
     typer.Option(
@@ -199,14 +165,87 @@ MetricPaths = Annotated[
 ]
 
 
-Migrate = Annotated[
-    bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
+@dataclass(frozen=True)
+class ModelSource:
+    """The model that a command uses: its folder, or None for the shipped one, and the outside parts it may load."""
+
+    folder: Path | None
+    encoders: list[str] | None
+    metrics: list[str] | None
+
+    def load(self) -> FewShotModel:
+        """Load the model."""
+        return FewShotModel.load(self.folder, encoder=self.encoders, metric=self.metrics)
+
+
+_MODEL_OPTIONS: dict[str, tuple[str, Any, Any]] = {
+    "model": (
+        "folder",
+        Annotated[
+            Path | None,
+            typer.Option("--model", help="Model folder (default: the model that ships with jeanie)."),
+        ],
+        None,
+    ),
+    "encoders": ("encoders", EncoderPaths, None),
+    "metrics": ("metrics", MetricPaths, None),
+}
+
+
+def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that declare how recordings are read; it receives them as ``options``."""
+    return _accept_group(command, "options", ReadOptions, _READ_OPTIONS)
+
+
+def accept_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that select its model; it receives them as ``model``."""
+    return _accept_group(command, "model", ModelSource, _MODEL_OPTIONS)
+
+
+def _accept_group(
+    command: Callable[..., None],
+    name: str,
+    group: Callable[..., Any],
+    options: Mapping[str, tuple[str, Any, Any]],
+) -> Callable[..., None]:
+    """Replace the parameter ``name`` of a command by a group of options; ``--json`` stays the last one.
+
+    Args:
+        command: A command of typer.
+        name: Parameter that receives the group.
+        group: Class of the parameter.
+        options: Parameter of each option -> (field of the group, type, default).
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != name
+    ]
+    shared = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for option, (_, kind, default) in options.items()
+    ]
+    parameters = sorted([*own, *shared], key=lambda parameter: parameter.name == "as_json")
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        values = {field: given.pop(option) for option, (field, _, _) in options.items()}
+        command(**given, **{name: group(**values)})
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+ProtocolName = Annotated[
+    str, typer.Argument(help="Protocol: a name that jeanie protocols lists, or a TOML file of your own.")
 ]
 
 
-def load_model(model: Path | None, encoders: list[str] | None, metrics: list[str] | None) -> FewShotModel:
-    """Load the model of --model, or the shipped one; parts from outside need --encoder and --metric."""
-    return FewShotModel.load(model, encoder=encoders, metric=metrics)
+Migrate = Annotated[
+    bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
+]
 
 
 def default_library() -> Path:

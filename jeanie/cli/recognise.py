@@ -11,16 +11,14 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
     SkipBad,
+    accept_model_options,
     accept_read_options,
     describe_migration,
     find_library,
-    load_model,
     name_motion,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
@@ -37,6 +35,7 @@ _RUNNERS_UP = 3  # further actions in the table
 
 
 @accept_read_options
+@accept_model_options
 def recognise(
     files: Annotated[
         list[Path],
@@ -62,12 +61,10 @@ def recognise(
     csv: CsvFile = None,
     latex: LatexFile = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Recognise the enrolled action in each recording, with a confidence, or answer unknown.
@@ -82,7 +79,7 @@ def recognise(
         first = options.read(found_files[0]) if len(found_files) == 1 else None  # before the model is loaded
         with Recogniser.load(
             find_library(library),
-            model=load_model(model, encoders, metrics),
+            model=model.load(),
             threshold=threshold,
             false_alarms=false_alarms,
             migrate=migrate,

@@ -13,13 +13,11 @@ import typer
 
 from jeanie.cli.live_count import count_in_folder, count_live
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Place,
+    accept_model_options,
     accept_read_options,
     default_library,
-    load_model,
     name_motion,
 )
 from jeanie.cli.terminal import exit_on_error
@@ -39,6 +37,7 @@ _CHECKED_FRAMES = 30  # of standard input
 
 
 @accept_read_options
+@accept_model_options
 def watch(
     source: Annotated[
         str,
@@ -64,13 +63,11 @@ def watch(
         bool, typer.Option("--once", help="Stop when all recordings in the folder are done.")
     ] = False,
     every: Annotated[float, typer.Option(min=0.05, help="Seconds between two scans of the folder.")] = 1.0,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line and event.")
     ] = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Recognise movements live, from frames on standard input or from recordings that arrive in a folder."""
@@ -80,7 +77,7 @@ def watch(
             raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         with suppress(KeyboardInterrupt), Recogniser.load(place, model=loaded) as recogniser:
             if not recogniser.actions:
                 raise ConfigError(
