@@ -21,7 +21,7 @@ from jeanie.cli.options import (
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
-from jeanie.recogniser.hits import Hit, rate_matches
+from jeanie.recogniser.hits import Hit, cut_segments, rate_matches
 from jeanie.recogniser.search.find import SearchResult
 from jeanie.recogniser.search.find import find as find_in
 
@@ -78,8 +78,9 @@ def find(
         rows = [hit.json() for hit in hits]
         files = write_rows(RESULT_COLUMNS, rows, csv, latex)
         if page is not None:
-            motions = [hit.cut(dataset) for hit in hits[:ANIMATED]]
-            write_hits_page(page, rows, motions, title=f"Segments like {example.name}", threshold=threshold)
+            motions = dict(cut_segments(dataset, hits[:ANIMATED]))
+            shown = [motions[hit] for hit in hits[:ANIMATED]]
+            write_hits_page(page, rows, shown, title=f"Segments like {example.name}", threshold=threshold)
             files["page"] = str(page)
         if as_json:
             skipped = [{"file": name, "reason": reason} for name, reason in found.skipped]

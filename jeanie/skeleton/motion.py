@@ -15,6 +15,8 @@ from jeanie.skeleton.layout import Layout
 
 __all__ = ["Motion"]
 
+_TAGS = {"label", "subject", "view", "name", "setup", "take"}
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Motion:
@@ -108,6 +110,10 @@ class Motion:
         unknown = sorted(changes.keys() - known.keys())
         if unknown:
             raise ConfigError(f"a motion has no {', '.join(unknown)}; its fields are {', '.join(known)}")
+        if changes.keys() <= _TAGS:  # nothing to validate; what was measured on the joints stays valid
+            copy = object.__new__(Motion)
+            copy.__dict__.update(self.__dict__ | changes)
+            return copy
         if "joints" in changes and "valid" not in changes:
             shape = tuple(np.shape(changes["joints"]))[:-1]
             frames, persons, count = self.valid.shape

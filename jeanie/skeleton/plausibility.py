@@ -41,6 +41,7 @@ _STRETCHED = (
 _FROZEN = 0.6  # share of frames that repeat the frame before
 _MIN_FROZEN = 15  # frames
 _JUMP, _MAX_JUMP = 0.8, 3.0  # heights per frame: what is a jump, and what no noise of a tracker explains
+_CACHE_KEY = "_body_facts"  # attribute of a motion
 _BACKWARDS = -0.6  # median cosine between the front of the body and its toes or face
 
 
@@ -90,7 +91,15 @@ def suggest_unit(height: float) -> str | None:
 
 
 def measure_body(motion: Motion) -> BodyFacts:
-    """Measure the body of the person who is seen most."""
+    """Measure the body of the person who is seen most; the motion keeps the result."""
+    facts: BodyFacts | None = motion.__dict__.get(_CACHE_KEY)
+    if facts is None:
+        facts = _measure_body(motion)
+        motion.__dict__[_CACHE_KEY] = facts
+    return facts
+
+
+def _measure_body(motion: Motion) -> BodyFacts:
     person = int(motion.valid.sum(dim=(0, 2)).argmax()) if motion.persons > 1 else 0
     joints, valid = motion.joints[:, person], motion.valid[:, person]
     plan = map_joints(motion.layout, CORE)

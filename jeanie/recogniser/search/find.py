@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import overload
 
@@ -155,10 +156,13 @@ def find(
         work = list_entries(recipe, wanted, states or [str(clip) for clip in range(len(archive))])
         parts, bad = build_cache(recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
         bounds = _compute_bounds(model, query, parts, basis if prune else None)
-        kept, compared = _find_best(model, query, parts, bounds, k, overlap)
-    matches = [_make_match(archive, window) for window in kept]
-    if refine:
-        matches = _refine_matches(model, query, archive, matches, stride, overlap)
+        best, compared = _find_best(model, query, parts, bounds, k, overlap)
+    matches: list[Match] = []
+    for clip, windows in groupby(sorted(best, key=lambda window: window.clip), lambda window: window.clip):
+        motion = archive.motions[clip]
+        in_clip = [_make_match(motion, window) for window in windows]
+        matches += _refine_matches(model, query, motion, in_clip, stride, overlap) if refine else in_clip
+    matches.sort(key=lambda match: (match.distance, match.clip, match.start, match.end))
     return SearchResult(tuple(matches), sum(part.count for part in parts), compared, tuple(bad))
 
 
@@ -255,8 +259,7 @@ def _compute_overlap(window: _Window | Match, other: _Window | Match) -> float:
     return max(0, common) / min(window.end - window.start, other.end - other.start)
 
 
-def _make_match(archive: Dataset, window: _Window) -> Match:
-    motion = archive.motions[window.clip]
+def _make_match(motion: Motion, window: _Window) -> Match:
     return Match(
         window.clip, motion.name, motion.label, window.start, window.end, motion.rate, window.distance
     )
@@ -266,16 +269,15 @@ def _make_match(archive: Dataset, window: _Window) -> Match:
 def _refine_matches(
     model: FewShotModel,
     query: Features,
-    archive: Dataset,
+    motion: Motion,
     matches: Sequence[Match],
     stride: float,
     overlap: float,
 ) -> list[Match]:
-    """Return matches with the best start and end near those of their windows, within the allowed overlap."""
+    """Return the matches of one clip with the best start and end near those of their windows, with little overlap."""
     best = list(matches)
     for index, match in enumerate(matches):
-        motion = archive.motions[match.clip]
-        others = [other for i, other in enumerate(best) if i != index and other.clip == match.clip]
+        others = [other for i, other in enumerate(best) if i != index]
         for length in dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS):
             segments = _list_segments_around(match, length, len(motion), stride)
             shifted = [replace(match, start=start, end=end) for start, end in segments]
@@ -289,7 +291,7 @@ def _refine_matches(
             for candidate, distance in zip(candidates, distances, strict=True):
                 if distance < best[index].distance:
                     best[index] = replace(candidate, distance=distance)
-    return sorted(best, key=lambda match: (match.distance, match.clip, match.start, match.end))
+    return best
 
 
 def _list_segments_around(match: Match, length: int, frames: int, stride: float) -> list[tuple[int, int]]:
