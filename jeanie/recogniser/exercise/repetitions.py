@@ -83,8 +83,8 @@ class Repetition:
         values = {
             "start": round(start, 3),
             "end": round(end, 3),
-            "partial": self.is_partial,
-            "mirrored": self.is_mirrored,
+            "is_partial": self.is_partial,
+            "is_mirrored": self.is_mirrored,
         }
         numbers = {name: round(getattr(self, name), 3) for name in ("amplitude", "similarity", "tempo")}
         return values | numbers | {"range_of_motion": motion}
@@ -111,26 +111,24 @@ class RepetitionCount:
         return sum(not one.is_partial for one in self.repetitions)
 
     @property
-    def partial(self) -> int:
+    def partial_count(self) -> int:
         """Number of partial repetitions."""
         return len(self.repetitions) - self.count
 
     @property
-    def mirrored(self) -> int:
+    def mirrored_count(self) -> int:
         """Number of complete repetitions by the other side of the body."""
         return sum(one.is_mirrored and not one.is_partial for one in self.repetitions)
 
     @property
     def text(self) -> str:
         """One line: "8 repetitions and 1 partial, 2.1 s each, 3 mirrored"."""
-        parts = [
-            f"{self.count} repetition{'s' * (self.count != 1)}"
-            + f" and {self.partial} partial" * (self.partial > 0)
-        ]
+        total, partial, mirrored = self.count, self.partial_count, self.mirrored_count
+        parts = [f"{total} repetition{'s' * (total != 1)}" + f" and {partial} partial" * (partial > 0)]
         if self.repetitions:
             durations = torch.tensor([one.seconds[1] - one.seconds[0] for one in self.repetitions])
             parts.append(f"{float(durations.median()):.1f} s each")
-        return ", ".join(parts + [f"{self.mirrored} mirrored"] * (self.mirrored > 0))
+        return ", ".join(parts + [f"{mirrored} mirrored"] * (mirrored > 0))
 
     def __str__(self) -> str:
         return self.text
@@ -138,10 +136,13 @@ class RepetitionCount:
     def json(self) -> dict[str, Any]:
         """Return everything as plain values for JSON."""
         return {
-            "text": self.text, "count": self.count, "partial": self.partial, "mirrored": self.mirrored,
+            "text": self.text,
+            "count": self.count,
+            "partial_count": self.partial_count,
+            "mirrored_count": self.mirrored_count,
             "example_seconds": round(self.example_seconds, 3),
-            "repetitions": [one.json() for one in self.repetitions],
-        }  # fmt: skip
+            "repetitions": [repetition.json() for repetition in self.repetitions],
+        }
 
 
 def count(
