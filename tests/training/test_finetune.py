@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from test_training import SHORT, assert_same_run, interrupt_at, one_thread, run_training, tensors  # noqa: F401
+from tiny_sbu import write_sbu
 from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
@@ -320,8 +321,11 @@ QUICK = (
 )
 
 
-def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path):
-    done = command("synthetic", "--from", "shipped", "--out", tmp_path / "one", "--json", *QUICK)
+def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("JEANIE_DATA", str(write_sbu(tmp_path)))
+    done = command(
+        "sbu", "--split", "seed 0", "--from", "shipped", "--out", tmp_path / "one", "--json", *QUICK
+    )
     assert done.exit_code == 0, done.output
     run, shipped = Run.load(tmp_path / "one"), FewShotModel.load()
     assert run.recipe.train == RECIPES["finetune"].train.with_values(
@@ -334,13 +338,23 @@ def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path
     ]
     assert 0 < max(near) < 1e-3
     folder = run.folder() / "model"
-    arguments = ("synthetic", "--from", folder, "--set", "views.kind=euler", "--set", "views.altitude=0")
+    arguments = (
+        "sbu",
+        "--split",
+        "seed 0",
+        "--from",
+        folder,
+        "--set",
+        "views.kind=euler",
+        "--set",
+        "views.altitude=0",
+    )
     done = command(*arguments, "--set", "views.azimuth=15", "--out", tmp_path / "two", "--json", *QUICK)
     assert done.exit_code == 0, done.output
     second = Run.load(tmp_path / "two")
     assert second.model().views.shape == (3, 1)
     assert second.facts["start"] != run.facts["start"]
-    assert json.loads(done.stdout)["protocol"] == "synthetic"
+    assert json.loads(done.stdout)["protocol"] == "sbu"
 
 
 @pytest.mark.errors
