@@ -1,6 +1,6 @@
 """The page on the paper: everything that it names exists, and every row of every table stands there with its method."""
 
-import importlib
+import pydoc
 import re
 from pathlib import Path
 
@@ -16,16 +16,7 @@ NAMES = sorted(set(re.findall(r"`(jeanie\.[A-Za-z_.0-9]+)`", PAGE)))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_of_the_page_is_in_the_code(name):
-    parts = name.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:cut]))
-        except ImportError:
-            continue
-        for part in parts[cut:]:
-            found = getattr(found, part)
-        return
-    raise AssertionError(name)
+    assert pydoc.locate(name) is not None
 
 
 def test_all_equations_and_tables_of_the_paper_are_on_the_page():
