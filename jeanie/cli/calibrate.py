@@ -9,8 +9,7 @@ from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
-    accept_model_options,
-    accept_read_options,
+    accept_option_groups,
     describe_migration,
     find_library,
     name_motion,
@@ -24,8 +23,7 @@ from jeanie.recogniser.recogniser import Recogniser
 __all__ = ["calibrate"]
 
 
-@accept_read_options
-@accept_model_options
+@accept_option_groups
 def calibrate(
     files: Files,
     library: Place = None,

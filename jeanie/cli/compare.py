@@ -10,8 +10,7 @@ from rich.table import Table
 
 from jeanie.cli.options import (
     ModelSource,
-    accept_model_options,
-    accept_read_options,
+    accept_option_groups,
     name_motion,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error
@@ -22,8 +21,7 @@ from jeanie.recogniser.gallery import encode_motions
 __all__ = ["align"]
 
 
-@accept_read_options
-@accept_model_options
+@accept_option_groups
 def align(
     one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
     other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],

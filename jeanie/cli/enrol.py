@@ -11,8 +11,7 @@ from jeanie.cli.options import (
     Pattern,
     Place,
     SkipBad,
-    accept_model_options,
-    accept_read_options,
+    accept_option_groups,
     describe_migration,
     find_library,
     name_motion,
@@ -33,8 +32,7 @@ __all__ = ["enrol"]
 _FOLDER_PATTERN = "{label}/{}"  # one folder per action
 
 
-@accept_read_options
-@accept_model_options
+@accept_option_groups
 def enrol(
     label: Annotated[
         str,
@@ -65,12 +63,12 @@ def enrol(
     """
     with exit_on_error(as_json):
         if files:
-            named = [(normalise_label(label), file) for file in files]
-            examples, skipped = _read_examples(named, options, skip_bad)
+            labelled_files = [(normalise_label(label), file) for file in files]
+            examples, skipped = _read_examples(labelled_files, options, skip_bad)
         else:
             examples, skipped = _read_folder(label, pattern, options, skip_bad)
         loaded = model.load()
-        kept = []
+        usable = []
         for name, motion in examples:
             try:
                 encode_motions(loaded, [motion], "support")  # before a library is made
@@ -79,20 +77,22 @@ def enrol(
                     raise
                 skipped.append({"file": str(motion.name), "reason": str(error)})
             else:
-                kept.append((name, motion))
-        if not kept:
+                usable.append((name, motion))
+        if not usable:
             raise DataError(f"no recording can be enrolled; the first: {skipped[0]['reason']}")
         with Recogniser.load(
             find_library(library, make=not negative), model=loaded, migrate=migrate
         ) as recogniser:
-            rows = _enrol_all(recogniser, kept, negative)
+            rows = _enrol_all(recogniser, usable, negative)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated}
         facts |= rows[0] if files else {"actions": rows}
-        noted = [{"file": str(motion.name), "warnings": list(found)}
-                 for _, motion in kept if (found := list_warnings(motion))]  # fmt: skip
-        facts |= ({"skipped": skipped} if skipped else {}) | ({"implausible": noted} if noted else {})
+        implausible = [{"file": str(motion.name), "warnings": list(problems)}
+                 for _, motion in usable if (problems := list_warnings(motion))]  # fmt: skip
+        facts |= ({"skipped": skipped} if skipped else {}) | (
+            {"implausible": implausible} if implausible else {}
+        )
         lines = [_describe_row(row) for row in rows]
-        lines += [f"skipped {one['file']}: {one['reason']}" for one in skipped]
+        lines += [f"skipped {entry['file']}: {entry['reason']}" for entry in skipped]
         print_report(facts, [describe_migration(recogniser.migrated), *lines], as_json)
 
 

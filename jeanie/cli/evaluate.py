@@ -31,7 +31,7 @@ from jeanie.evaluation.report.report import UNITS, Report, estimate_accuracy, po
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.run import Run
 
-__all__ = ["evaluate", "result_table"]
+__all__ = ["build_result_table", "evaluate"]
 
 # models that need no folder: the reference without learning, plain DTW, and the shipped model
 _KNOWN: dict[str, Callable[[], FewShotModel]] = {
@@ -108,39 +108,39 @@ def evaluate(
         if rule not in ("nearest", "mean"):
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         check_folders(csv, latex)
-        chosen = get_protocol(protocol)
-        dataset = chosen.open(root, pattern=pattern)
-        splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
+        task = get_protocol(protocol)
+        dataset = task.open(root, pattern=pattern)
+        splits = task.splits(dataset, way=way, shot=shot, train_classes=train_classes)
         parts = {"encoder": encoders, "metric": metrics}
-        wanted = [
+        model_groups = [
             [model, *(others or [])],
-            *([other] for other in _methods_to_compare(model, against, alone)),
+            *([other] for other in _list_methods_to_compare(model, against, alone)),
         ]
-        methods = _with_distinct_names(
-            [_join_seeds(texts, chosen, splits, world, parts) for texts in wanted], wanted
+        methods = _make_names_distinct(
+            [_join_seeds(texts, task, splits, world, parts) for texts in model_groups], model_groups
         )
-        common = _common_splits(methods, splits)
+        common = _find_common_splits(methods, splits)
         reports = []
         for method in methods:
             with show_progress(world.is_first and not as_json, f"{method.name}, pairs") as bar:
-                reports.append(_evaluate_method(method, chosen, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
+                reports.append(_evaluate_method(method, task, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
         if world.is_first:
-            shown = _example_alignments(methods, reports, dataset, common) if html is not None else ()
+            examples = _find_example_alignments(methods, reports, dataset, common) if html is not None else ()
             curves = {method.name: method.curves for method in methods if method.curves}
-            _write_files(reports, chosen, html, markdown_file, shown, curves)
-            written = write_rows(_COLUMNS, _summary_rows(reports), csv, latex)
+            _write_files(reports, task, html, markdown_file, examples, curves)
+            written = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
             _print_reports(reports, html, markdown_file, written, as_json)
 
 
-def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
+def _list_methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
     """Return the methods to compare with: raw by default, never the method itself."""
     if alone and against:
         raise ConfigError("--alone and --against exclude each other")
-    wanted = [] if alone else against or ["raw"]
-    return [method for method in dict.fromkeys(wanted) if method != model]
+    names = [] if alone else against or ["raw"]
+    return [method for method in dict.fromkeys(names) if method != model]
 
 
-def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
+def _make_names_distinct(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
     """Return the methods with distinct names: the whole path if two folders have the same name."""
     names = [method.name for method in methods]
     return [
@@ -223,13 +223,13 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
         return
     by_name = {split.name: split for split in splits}
     for row in run.facts["splits"]:
-        seen = set(row["train_classes"]) | set(row["validation_classes"])
+        training_classes = set(row["train_classes"]) | set(row["validation_classes"])
         tested = [by_name.get(row["name"])] if run.protocol == protocol.name else list(splits)
         for split in tested:
             if (
                 split is not None
                 and split.shot > row.get("shot", split.shot)
-                and seen & set(split.test_classes)
+                and training_classes & set(split.test_classes)
             ):
                 raise ConfigError(
                     f"{run.path}: was trained with {row['shot']} supports per class held back, {split.shot} are "
@@ -239,14 +239,14 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
                 split.name == row["name"] and set(split.test_classes) == set(row["test_classes"])
             ):
                 continue
-            if seen & set(split.test_classes):
+            if training_classes & set(split.test_classes):
                 raise ConfigError(
                     f"{run.path}: was trained on classes that split {split.name!r} of {protocol.name} tests; "
                     "evaluate it with the same protocol and --train-classes as in training"
                 )
 
 
-def _common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
+def _find_common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
     """Return the splits that every method has a model for."""
     common = [
         split
@@ -285,7 +285,7 @@ def _evaluate_method(
     return pool_seeds(reports)
 
 
-def _example_alignments(
+def _find_example_alignments(
     methods: Sequence[_Method], reports: Sequence[Report], dataset: Dataset, splits: Sequence[Split]
 ) -> tuple[Example, ...]:
     return tuple(
@@ -318,7 +318,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
+def _build_summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """Return one row per method for CSV and LaTeX; the differences are those to the last method."""
     last = reports[-1].method
     pairs = {pair.first: pair for pair in compare(reports) if pair.second == last}
@@ -342,11 +342,11 @@ def _print_reports(
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
     files |= written
     if as_json:
-        first, *rest = (report.json() for report in reports)
-        facts = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
+        first, *others = (report.json() for report in reports)
+        facts = {**first, "against": others, "comparisons": [pair.json() for pair in pairs], **files}
         typer.echo(json.dumps(facts))
         return
-    print_table(result_table(reports, pairs))
+    print_table(build_result_table(reports, pairs))
     typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)
@@ -354,7 +354,7 @@ def _print_reports(
         typer.echo(f"{name}: {path}")
 
 
-def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
+def build_result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
     """Return a table of the accuracy of each method and its difference to the last one."""
     first = reports[0]
     table = Table(
@@ -377,10 +377,10 @@ def result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
             cells += [f"{pair.difference.value:+.1f} ± {pair.difference.half:.1f}", f"{pair.p:.2g}"]
         table.add_row(*cells)
         for name, rows in report.variants.items():
-            found, _ = estimate_accuracy(rows)
+            accuracy, _ = estimate_accuracy(rows)
             table.add_row(
                 f"  {escape(name)}",
-                f"{found.value:.1f} ± {found.half:.1f}",
-                f"{found.low:.1f} to {found.high:.1f}",
+                f"{accuracy.value:.1f} ± {accuracy.half:.1f}",
+                f"{accuracy.low:.1f} to {accuracy.high:.1f}",
             )
     return table

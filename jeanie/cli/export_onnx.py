@@ -8,7 +8,7 @@ import typer
 
 from jeanie.cli.options import (
     ModelSource,
-    accept_model_options,
+    accept_option_groups,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.errors import ConfigError
@@ -17,7 +17,7 @@ from jeanie.fewshot.onnx import export_onnx as write_onnx
 __all__ = ["export_onnx"]
 
 
-@accept_model_options
+@accept_option_groups
 def export_onnx(
     out: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="File to write.")],
     as_json: AsJson = False,

@@ -86,8 +86,8 @@ def train(
     """Train a lifter on 3-D motions seen by random cameras, and measure it on held-out subjects."""
     with exit_on_error(as_json):
         dataset = open_source(source) if root is None else open_dataset(source, root)
-        known, others = _split_subjects(dataset, every, held_out)
-        poses, test = collect_poses(known), collect_poses(others)
+        training, others = _split_subjects(dataset, every, held_out)
+        poses, test = collect_poses(training), collect_poses(others)
         with show_progress(not as_json, "steps") as bar:
             lifter = train_lifter(
                 poses, generator=torch.Generator().manual_seed(seed), steps=steps, batch=batch, rate=rate,
@@ -114,15 +114,15 @@ def train(
 
 def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[Motion], list[Motion]]:
     """Return every n-th frame of the motions of the training subjects and of the held-out ones."""
-    known: list[Motion] = []
+    training: list[Motion] = []
     others: list[Motion] = []
     for motion, subject in zip(dataset.motions, dataset.subjects, strict=True):
         digits = "".join(letter for letter in str(subject) if letter.isdecimal())
         is_held_out = bool(digits) and int(digits) % held_out == 0
-        (others if is_held_out else known).append(motion[::every])
-    if not known or not others:
+        (others if is_held_out else training).append(motion[::every])
+    if not training or not others:
         raise DataError(
             f"data set {dataset.name!r}: no subjects to train on or to hold out with --held-out {held_out}; "
             f"their names are {sorted({str(subject) for subject in dataset.subjects})[:10]}"
         )
-    return known, others
+    return training, others

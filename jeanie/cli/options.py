@@ -1,7 +1,7 @@
 """Options and arguments that several commands share."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from math import isfinite
@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from jeanie.cli.terminal import quantity, user_folder
+from jeanie.cli.terminal import get_user_folder, quantity
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.folders import open_folder
@@ -31,11 +31,10 @@ __all__ = [
     "Shot",
     "SkipBad",
     "Way",
-    "accept_model_options",
-    "accept_read_options",
-    "default_library",
+    "accept_option_groups",
     "describe_migration",
     "find_library",
+    "get_default_library",
     "name_motion",
     "open_source",
     "read_motions",
@@ -192,46 +191,35 @@ _MODEL_OPTIONS: dict[str, tuple[str, Any, Any]] = {
 }
 
 
-def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that declare how recordings are read; it receives them as ``options``."""
-    return _accept_group(command, "options", ReadOptions, _READ_OPTIONS)
+_GROUPS: dict[Any, dict[str, tuple[str, Any, Any]]] = {
+    ReadOptions: _READ_OPTIONS,
+    ModelSource: _MODEL_OPTIONS,
+}
 
 
-def accept_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that select its model; it receives them as ``model``."""
-    return _accept_group(command, "model", ModelSource, _MODEL_OPTIONS)
-
-
-def _accept_group(
-    command: Callable[..., None],
-    name: str,
-    group: Callable[..., Any],
-    options: Mapping[str, tuple[str, Any, Any]],
-) -> Callable[..., None]:
-    """Replace the parameter ``name`` of a command by a group of options; ``--json`` stays the last one.
-
-    Args:
-        command: A command of typer.
-        name: Parameter that receives the group.
-        group: Class of the parameter.
-        options: Parameter of each option -> (field of the group, type, default).
-    """
+def accept_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace parameters of type ``ReadOptions`` and ``ModelSource`` by their options; ``--json`` stays last."""
     hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if kind in _GROUPS}
     own = [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(command).parameters.values()
-        if parameter.name != name
+        if parameter.name not in groups
     ]
     shared = [
         inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for option, (_, kind, default) in options.items()
+        for group in groups.values()
+        for option, (_, kind, default) in _GROUPS[group].items()
     ]
     parameters = sorted([*own, *shared], key=lambda parameter: parameter.name == "as_json")
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        values = {field: given.pop(option) for option, (field, _, _) in options.items()}
-        command(**given, **{name: group(**values)})
+    def run(**values: Any) -> None:
+        arguments = {
+            name: group(**{field: values.pop(option) for option, (field, _, _) in _GROUPS[group].items()})
+            for name, group in groups.items()
+        }
+        command(**values, **arguments)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -248,14 +236,14 @@ Migrate = Annotated[
 ]
 
 
-def default_library() -> Path:
+def get_default_library() -> Path:
     """Return the library file of this user."""
-    return user_folder("data") / "library.db"
+    return get_user_folder("data") / "library.db"
 
 
 def find_library(library: str | None, *, make: bool = False) -> str:
     """Return the path or URL of the library; a missing one is an error unless ``make`` is set."""
-    place = library or str(default_library())
+    place = library or str(get_default_library())
     if "://" in place or Path(place).exists():
         if is_export(place):
             raise ConfigError(

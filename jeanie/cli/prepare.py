@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.options import Pattern, SkipBad, accept_read_options
+from jeanie.cli.options import Pattern, SkipBad, accept_option_groups
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare as prepare_archive
@@ -16,7 +16,7 @@ from jeanie.datasets.folders import open_folder
 __all__ = ["prepare"]
 
 
-@accept_read_options
+@accept_option_groups
 def prepare(
     name: Annotated[
         str,
@@ -60,7 +60,7 @@ def _format_report(report: dict[str, Any]) -> str:
     if report["complete"] is not None:
         verdict = "as published" if report["complete"] else f"but {report['published']} were published"
         lines.append(f"{report['found']} clips found, {verdict}")
-    lines += [f"dropped {one['name']}: {one['reason']}" for one in report["dropped"]]
+    lines += [f"dropped {entry['name']}: {entry['reason']}" for entry in report["dropped"]]
     if report["resumed"]:
         lines.append(f"{report['resumed']} clips were kept from an interrupted run")
     lines.append(f"{report['clips_per_second']} clips per second, {report['jobs']} worker processes")

@@ -11,7 +11,7 @@ from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
-    accept_model_options,
+    accept_option_groups,
     find_library,
 )
 from jeanie.cli.terminal import exit_on_error
@@ -21,7 +21,7 @@ from jeanie.recogniser.recogniser import Recogniser
 __all__ = ["serve"]
 
 
-@accept_model_options
+@accept_option_groups
 def serve(
     library: Place = None,
     host: Annotated[

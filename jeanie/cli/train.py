@@ -80,26 +80,26 @@ def train(
 ) -> None:
     """Train on all splits of a protocol, or on one. Ctrl-C keeps a checkpoint; --resume continues it."""
     with exit_on_error(as_json), join_process_group(device) as world:
-        chosen = get_protocol(protocol)
+        task = get_protocol(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
         initial = _load_initial_model(start, recipe, encoders, metrics)
         flags = {"episodes": episodes, "seed": seed}
         parts = _name_parts(initial, encoders, metrics)
-        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, chosen.dataset)
-        name = chosen.name if method is None else f"{chosen.name}-{method}"
+        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, task.dataset)
+        name = task.name if method is None else f"{task.name}-{method}"
         place = Path("runs") / name if out is None else out
-        dataset = chosen.open(root, pattern=pattern)
-        if train_classes is None and not chosen.train_classes[0]:
-            train_classes = next((count for count in chosen.train_classes if count), None)
-        shown = world.is_first and not as_json
-        if shown:
+        dataset = task.open(root, pattern=pattern)
+        if train_classes is None and not task.train_classes[0]:
+            train_classes = next((count for count in task.train_classes if count), None)
+        is_verbose = world.is_first and not as_json
+        if is_verbose:
             suffix = "" if method is None else f", method {method}"
-            typer.echo(f"training {chosen.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
-        with _show_bars(shown) as watcher:
+            typer.echo(f"training {task.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
+        with _show_bars(is_verbose) as watcher:
             try:
                 run = train_model(
                     settings.model if initial is None else initial.with_config(settings.model.model_dump()),
-                    chosen,
+                    task,
                     config=settings.train,
                     out=place,
                     dataset=dataset,
@@ -138,8 +138,8 @@ def _name_parts(
     initial: FewShotModel | None, encoders: list[str] | None, metrics: list[str] | None
 ) -> dict[str, Any]:
     """Return the settings that --encoder and --metric change; those of an initial model stay."""
-    given = {"--encoder": encoders or [], "--metric": metrics or []}
-    for option, paths in given.items():
+    import_paths = {"--encoder": encoders or [], "--metric": metrics or []}
+    for option, paths in import_paths.items():
         if len(paths) > 1:
             raise ConfigError(f"{option} names one part of the model to train, got {', '.join(paths)}")
     if initial is not None:
@@ -228,27 +228,27 @@ def _describe_step(step: TrainingProgress) -> str:
 def _run_facts(run: Run) -> dict[str, Any]:
     seed = run.recipe.train.seed
     facts = {"run": str(run.path), "protocol": run.protocol, "seed": seed, "splits": run.summary()}
-    hidden = run.facts.get("hidden_joints")
-    return facts if hidden is None else {**facts, "hidden_joints": hidden}
+    hidden_joints = run.facts.get("hidden_joints")
+    return facts if hidden_joints is None else {**facts, "hidden_joints": hidden_joints}
 
 
 def _format_summary(run: Run, protocol: str, train_classes: int | None) -> str:
     """Return one line per split, and the next command to run."""
     lines = []
     for row in run.summary():
-        found = row["validation"]
-        kept = (
-            f"validation {found['accuracy']:.1f} ± {found['ci95']:.1f} % at episode {row['best_episode']}"
-            if found
+        validation = row["validation"]
+        outcome = (
+            f"validation {validation['accuracy']:.1f} ± {validation['ci95']:.1f} % at episode {row['best_episode']}"
+            if validation
             else "not validated, the last weights are kept"
         )
-        lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {kept}")
-    hidden = run.facts.get("hidden_joints")
-    if hidden is not None and hidden["hidden"]:
-        share = 100 * hidden["hidden"] / hidden["measured"]
+        lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {outcome}")
+    hidden_joints = run.facts.get("hidden_joints")
+    if hidden_joints is not None and hidden_joints["hidden"]:
+        count, total = hidden_joints["hidden"], hidden_joints["measured"]
         lines.append(
-            f"{hidden['hidden']} of {hidden['measured']} joints in simulated views ({share:.2g} %) were behind a "
-            f"camera or nearer than {NEAREST} m, and missing in that view"
+            f"{count} of {total} joints in simulated views ({100 * count / total:.2g} %) were behind a camera or "
+            f"nearer than {NEAREST} m, and missing in that view"
         )
     classes = "" if train_classes is None else f" --train-classes {train_classes}"
     lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {protocol}{classes}")

@@ -9,7 +9,7 @@ from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
-    accept_model_options,
+    accept_option_groups,
     find_library,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
@@ -31,7 +31,7 @@ def export(
         print_report(facts, [f"{file}: {quantity(count, 'example')}"], as_json)
 
 
-@accept_model_options
+@accept_option_groups
 def import_(
     file: Annotated[Path, typer.Argument(help="File written by jeanie export.")],
     library: Place = None,

@@ -15,9 +15,8 @@ from jeanie.cli.live_count import count_in_folder, count_live
 from jeanie.cli.options import (
     ModelSource,
     Place,
-    accept_model_options,
-    accept_read_options,
-    default_library,
+    accept_option_groups,
+    get_default_library,
     name_motion,
 )
 from jeanie.cli.terminal import exit_on_error
@@ -36,8 +35,7 @@ Persons = Literal["together", "each"]
 _CHECKED_FRAMES = 30  # of standard input
 
 
-@accept_read_options
-@accept_model_options
+@accept_option_groups
 def watch(
     source: Annotated[
         str,
@@ -72,7 +70,7 @@ def watch(
 ) -> None:
     """Recognise movements live, from frames on standard input or from recordings that arrive in a folder."""
     with exit_on_error(as_json):
-        place = library or str(default_library())
+        place = library or str(get_default_library())
         if "://" not in place and not Path(place).exists():
             raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
         persons: Persons = "each" if each else "together"
@@ -176,8 +174,8 @@ def _watch_folder(
         for person, answer in enumerate(answers):
             whose = about | ({"person": person} if each else {})
             if unknown or answer.label is not None:
-                noted = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
-                _print_answer(noted, answer.label, answer.confidence, answer.distance, None, as_json)
+                facts = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
+                _print_answer(facts, answer.label, answer.confidence, answer.distance, None, as_json)
     return bad
 
 

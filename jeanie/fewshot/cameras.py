@@ -127,8 +127,8 @@ def measure_views(
         distances: Distance of the recording camera of each clip in metres (default: that of ``views``).
         hidden: Counts the joints that are not seen.
     """
-    measured, seen = views.measure(joints, None if distances is None else distances[:, None])
+    measured, is_visible = views.measure(joints, None if distances is None else distances[:, None])
     valid = valid[:, :, None, None]
     if hidden is not None:
-        hidden.add(seen, valid)
-    return measured, valid if bool(seen.all()) else valid & seen
+        hidden.add(is_visible, valid)
+    return measured, valid if bool(is_visible.all()) else valid & is_visible

@@ -17,7 +17,7 @@ from jeanie.fewshot.cameras import ClipViews, HiddenJoints, check_has_depth, mea
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.convert import convert
-from jeanie.skeleton.facing import depth_axis, face, rotate_to_travel
+from jeanie.skeleton.facing import face, find_depth_axis, rotate_to_travel
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normalise import Scale, centre, scale, scale_by_bones
@@ -212,17 +212,17 @@ def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.fl
         joints, valid = interpolate(joints, valid, sample_at_rate(len(joints), motion.rate, config.rate))
     if config.frames is not None:
         joints, valid = interpolate(joints, valid, space_evenly(len(joints), config.frames))
-    bodies, seen = joints.transpose(0, 1), valid.transpose(0, 1)
+    bodies, is_valid = joints.transpose(0, 1), valid.transpose(0, 1)
     if config.facing == "travel":
-        bodies = rotate_to_travel(bodies, motion.layout, seen)
-    bodies = _centre_bodies(bodies, seen, motion, config)
+        bodies = rotate_to_travel(bodies, motion.layout, is_valid)
+    bodies = _centre_bodies(bodies, is_valid, motion, config)
     if config.size == "bones":
-        bodies = scale_by_bones(bodies, motion.layout, seen)
+        bodies = scale_by_bones(bodies, motion.layout, is_valid)
     if config.facing in ("frame", "clip"):
-        bodies = face(bodies, motion.layout, config.facing, seen)
+        bodies = face(bodies, motion.layout, config.facing, is_valid)
     if config.flat:
         bodies = bodies.clone()
-        bodies[..., depth_axis(motion.layout)] = 0.0
+        bodies[..., find_depth_axis(motion.layout)] = 0.0
     return PreparedClip(bodies.transpose(0, 1), valid, motion.layout)
 
 
@@ -274,8 +274,10 @@ def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
     frames = torch.tensor([len(clip.joints) for clip in clips])
     padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
     mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
-    known = [clip.distance for clip in clips if clip.distance is not None]
-    distances = torch.tensor(known, dtype=padded.dtype) if len(known) == len(clips) else None
+    known_distances = [clip.distance for clip in clips if clip.distance is not None]
+    distances = (
+        torch.tensor(known_distances, dtype=padded.dtype) if len(known_distances) == len(clips) else None
+    )
     return Batch(padded, mask, frames, layout, distances=distances)
 
 
@@ -377,8 +379,8 @@ def _arrange_rotated(joints: Tensor, valid: Tensor, batch: Batch, config: InputC
     else:
         joints = face(joints, layout, "block", valid)
     if config.scale != "none":
-        frames, seen = joints.flatten(-4, -3), valid.flatten(-3, -2)
-        joints = scale(frames, config.scale, layout, seen).unflatten(-3, joints.shape[-4:-2])
+        frames, is_valid = joints.flatten(-4, -3), valid.flatten(-3, -2)
+        joints = scale(frames, config.scale, layout, is_valid).unflatten(-3, joints.shape[-4:-2])
     return _combine_streams(joints, valid, layout, config)
 
 

@@ -41,11 +41,11 @@ def resolve_encoder(
     Raises:
         PartError: The configuration names an encoder that the caller did not name, or the layout is unknown.
     """
-    known = config.encoder if isinstance(config.encoder, CustomEncoderConfig) else None
+    custom = config.encoder if isinstance(config.encoder, CustomEncoderConfig) else None
     paths = _list_paths(part)
-    if known is None and (part is None or paths is not None):
+    if custom is None and (part is None or paths is not None):
         return config, None
-    path = "" if known is None else known.module
+    path = "" if custom is None else custom.module
     if paths is not None or part is None:
         part = _import_named(path, paths or (), "encoder")
     if layout is None:
@@ -53,11 +53,11 @@ def resolve_encoder(
             "an encoder needs to know the joints: give layout, or set inputs.prepare.body to 'canonical'"
         )
     block, channels = config.inputs.block, config.inputs.channels
-    options = None if known is None or known.module != get_import_path(part) else known.options
+    options = None if custom is None or custom.module != get_import_path(part) else custom.options
     if isinstance(part, nn.Module):
         module = part
     else:
-        options = {} if known is None or known.options is None else known.options
+        options = {} if custom is None or custom.options is None else custom.options
         module = _make_encoder(part, layout, block, channels, options)
     record = CustomEncoderConfig(
         module=get_import_path(part),
@@ -107,10 +107,10 @@ def _list_paths(part: Any) -> tuple[str, ...] | None:
 def _import_named(path: str, paths: Collection[str], option: str) -> Any:
     """Import the object that a configuration names, if the caller named it too."""
     if path not in paths:
-        given = f", got {', '.join(paths)}" if paths else ""
+        hint = f", got {', '.join(paths)}" if paths else ""
         raise PartError(
             f"this model has the {option} {path or 'of an object'} from outside jeanie, and only code that you name is "
-            f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){given}"
+            f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){hint}"
         )
     return import_object(path)
 

@@ -222,8 +222,8 @@ class CameraViews:
         Raises:
             ConfigError: Most joints are missing: they are not centred, or not in metres.
         """
-        measured, seen = self.measure(joints)
-        if 2 * seen.count_nonzero() < seen.numel():
+        measured, is_visible = self.measure(joints)
+        if 2 * is_visible.count_nonzero() < is_visible.numel():
             distance = self.camera.distance
             reach = distance - (self.euler(joints)[..., 2].min().item() + distance)
             raise ConfigError(
@@ -256,16 +256,16 @@ class CameraViews:
         if distance is not None:
             own = distance.to(joints)[..., None, None, None, None, None]
         depth = rotated[..., 2:] + own
-        seen = depth >= NEAREST
-        is_complete = bool(seen.all())
+        is_visible = depth >= NEAREST
+        is_complete = bool(is_visible.all())
         if not is_complete:
-            depth = torch.where(seen, depth, 1.0)
+            depth = torch.where(is_visible, depth, 1.0)
         if self.units == "metres":
             plane = _distort(rotated[..., :2] * (own / depth), self.camera.distortion, own)
             measured = torch.cat((plane, rotated[..., 2:]), -1)
         else:
             measured = _to_pixels(rotated[..., :2], depth, self.camera)
-        return measured if is_complete else torch.where(seen, measured, 0.0), seen[..., 0]
+        return measured if is_complete else torch.where(is_visible, measured, 0.0), is_visible[..., 0]
 
 
 def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, "*batch 3"]:

@@ -75,7 +75,7 @@ class Counting(FewShotModel):
         return super().compare(query, support)
 
 
-def one_by_one(model, motions, episode, rule):
+def predict_one_by_one(model, motions, episode, rule):
     """(predicted, own, other) of every query, each distance computed by itself."""
     rows = []
     for query, label in zip(episode.query.tolist(), episode.query_labels.tolist(), strict=True):
@@ -95,7 +95,7 @@ def test_every_prediction_is_that_of_distances_computed_one_by_one(dataset, moti
     model = FewShotModel(config)
     split = split_of(dataset, shot=2, count=2)
     report = evaluate(model, SYNTHETIC, dataset=dataset, splits=[split], rule=rule)
-    expected = [row for episode in split.test for row in one_by_one(model, motions, episode, rule)]
+    expected = [row for episode in split.test for row in predict_one_by_one(model, motions, episode, rule)]
     rows = report.predictions
     assert [report.classes[k] for k in rows.predicted.tolist()] == [predicted for predicted, _, _ in expected]
     assert_close(

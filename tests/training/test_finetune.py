@@ -117,7 +117,7 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
 
 @pytest.mark.parametrize("hubness", [0.0, 0.5])
 def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubness):
-    config, begin = (TUNE.with_values(hubness=hubness), knowing_start())
+    config, begin = (TUNE.with_values(hubness=hubness), make_start_run())
     whole = run_training(tmp_path / "whole", config, begin)
     with pytest.raises(KeyboardInterrupt):
         run_training(tmp_path / "parts", config, begin, progress=interrupt_at(6))
@@ -125,7 +125,7 @@ def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubness):
     assert whole.summary()[0]["best_episode"] == Run.load(tmp_path / "parts").summary()[0]["best_episode"]
 
 
-def knowing_start():
+def make_start_run():
     """A start whose motions have one length, as a usual course needs."""
     torch.manual_seed(3)
     return FewShotModel(
@@ -173,7 +173,7 @@ def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp
 
 def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     """An oracle of plain loops: halves, draws, hubs and nearest supports, one query at a time."""
-    model = knowing_start()
+    model = make_start_run()
     clips = [clip for clip, label in enumerate(dataset().labels) if label < 6]
     tasks = []
     honest = choosing._draw_tasks
@@ -228,7 +228,7 @@ def test_of_many_classes_and_clips_some_are_drawn():
 
 
 def test_too_few_classes_choose_nothing():
-    model = knowing_start()
+    model = make_start_run()
     clips = [0, 1, 5, 6, 10, 11]
     labels = [0, 0, 1, 1, 2, 2]
     options = {"shares": [()], "hubness": [0.0, 0.5], "margin": 0.0, "seed": 0}
@@ -241,17 +241,17 @@ def correct_hubness(model, power, clips):
 
 def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tmp_path):
     config = TUNE.with_values(hubness=0.5, rate=1e-2, margin=None)
-    made = run_training(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
+    made = run_training(tmp_path / "run", config, make_start_run(), split=split(validation=())).model()
     assert made.config.hubness == 0.5
     again = correct_hubness(made.with_config(hubness=0.0), 0.5, split().train)
     for name in ("hubness_correction.course", "hubness_correction.spread"):
         assert_close(made.state_dict()[name], again.state_dict()[name])
-    assert not same(made.with_config(hubness=0.0), knowing_start())
+    assert not same(made.with_config(hubness=0.0), make_start_run())
 
 
 @pytest.mark.parametrize("power", [0.5, 40.0])
 def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(tmp_path, power):
-    model = knowing_start()
+    model = make_start_run()
     kept = run_training(
         tmp_path / "run", TUNE.with_values(hubness=power, margin=5.0, rate=1e-9), model
     ).model()
@@ -262,10 +262,10 @@ def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(t
 
 
 def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
-    model = correct_hubness(knowing_start(), 0.5, range(40))
+    model = correct_hubness(make_start_run(), 0.5, range(40))
     run = run_training(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
     assert run.model().config.hubness == 0
-    assert same(run.model(), knowing_start())
+    assert same(run.model(), make_start_run())
 
 
 @pytest.mark.errors

@@ -25,12 +25,12 @@ from jeanie.recogniser.search import windows
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.find import find
 from jeanie.recogniser.search.windows import (
-    coarse_basis,
+    compute_coarse_basis,
+    count_window_frames,
     cut_windows,
+    encode_windows,
     project_features,
     select_duration_steps,
-    window_features,
-    window_frames,
 )
 from jeanie.skeleton import LAYOUTS, Motion
 
@@ -69,7 +69,7 @@ def cache_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("kept")
 
 
-def by_looking_at_every_window(model, example, archive, k, overlap, stride=0.25, stretch=1.5):
+def search_every_window(model, example, archive, k, overlap, stride=0.25, stretch=1.5):
     """Every window as a motion of its own, aligned alone; sorted; taken greedily where it is apart."""
     seconds = len(example) / example.rate
     rows = []
@@ -107,7 +107,7 @@ def rows_of(found):
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_the_answer_is_that_of_looking_at_every_window(model, archive, cache_folder, overlap):
     example = open_clip("clap", 1, noise=1.0)
-    expected, count = by_looking_at_every_window(model, example, archive, 6, overlap)
+    expected, count = search_every_window(model, example, archive, 6, overlap)
     found = find(model, example, archive, 6, overlap=overlap, cache=cache_folder, refine=False)
     assert found.windows == count
     assert [row[:3] for row in rows_of(found)] == [(clip, start, end) for _, clip, start, end in expected]
@@ -257,7 +257,7 @@ def test_windows_prepared_together_are_those_prepared_alone(model, archive):
     for length in (30, 61):
         cut = cut_windows(motion, length, 0.25)
         for some in (cut, cut[:1], cut[:2]):
-            found = torch.cat([part.values for part in window_features(model, motion, some)])
+            found = torch.cat([part.values for part in encode_windows(model, motion, some)])
             alone = [model.features(model.collate([motion[a:b]]), "support").values for a, b in some]
             torch.testing.assert_close(found, torch.cat(alone), atol=2e-5, rtol=0)
 
@@ -271,7 +271,7 @@ def test_gaps_and_several_persons_are_searched_as_they_are_compared(model):
     pair = Motion(torch.cat([motion.joints, motion.joints + 1], 1), motion.layout, rate=30.0)
     for one in (motion, gappy, pair):
         cut = cut_windows(one, 30, 0.5)
-        found = torch.cat([part.values for part in window_features(model, one, cut)])
+        found = torch.cat([part.values for part in encode_windows(model, one, cut)])
         alone = [model.features(model.collate([one[a:b]]), "support").values for a, b in cut]
         torch.testing.assert_close(found, torch.cat(alone), atol=2e-5, rtol=0)
 
@@ -283,7 +283,7 @@ def test_two_persons_are_found_by_their_pairing(model, tmp_path):
     archive = open_archive(tmp_path / "pairs")
     example = clips[0]
     found = find(model, example, archive, 6, refine=False, stretch=2.0)
-    expected, _ = by_looking_at_every_window(model, example, archive, 6, 0.25, stretch=2.0)
+    expected, _ = search_every_window(model, example, archive, 6, 0.25, stretch=2.0)
     assert [row[:3] for row in rows_of(found)] == [(clip, start, end) for _, clip, start, end in expected]
 
 
@@ -306,7 +306,7 @@ def test_windows_cover_a_recording_to_its_end():
     valid = motion.valid.clone()
     valid[:30] = False
     assert cut_windows(motion.replace(valid=valid), 40, 0.25)[0] == (10, 50)
-    assert window_frames(2, 30.0) == 60
+    assert count_window_frames(2, 30.0) == 60
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_bounds_are_never_above_the_distance(changes):
         "align.normalise": "length",
     }
     model = FewShotModel.raw(RAW.with_values({**normal, **changes}))
-    basis = coarse_basis(model)
+    basis = compute_coarse_basis(model)
     clips = [open_clip(action, 1) for action in ("wave", "squat", "kick_forward", "clap", "bow")]
     query = model.features(model.collate(clips[:2]), "query")
     support = model.features(model.collate(clips), "support")
@@ -340,10 +340,10 @@ def test_bounds_are_never_above_the_distance(changes):
 @pytest.mark.parametrize("changes", [{"align.normalise": "divergence"}, {"align.method": "pool"}])
 def test_distances_without_a_bound_are_all_computed(archive, changes):
     model = FewShotModel.raw(RAW.with_values({"inputs.prepare.layout": "core15", **changes}))
-    assert coarse_basis(model) is None
+    assert compute_coarse_basis(model) is None
     found = find(model, open_clip("wave", 3), archive, 2, refine=False)
     assert found.compared == found.windows
-    expected, _ = by_looking_at_every_window(model, open_clip("wave", 3), archive, 2, 0.25)
+    expected, _ = search_every_window(model, open_clip("wave", 3), archive, 2, 0.25)
     assert [match.distance for match in found] == pytest.approx([row[0] for row in expected], abs=1e-5)
 
 
