@@ -109,14 +109,6 @@ def thread_names():
     return [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """A folder with everything that two processes wrote, started by torchrun."""

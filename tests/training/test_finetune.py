@@ -6,10 +6,10 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_training import SHORT, assert_same_run, interrupt_at, one_thread, run_training, tensors  # noqa: F401
 from tiny_sbu import write_sbu
 from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
+from training_cases import SHORT, assert_same_run, interrupt_at, list_tensors, run_training
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -107,7 +107,9 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
         tmp_path / "run", SHORT.with_values(ema_decay=0.9), start(), split=split(validation=())
     )
     kept = {
-        name.removeprefix("best."): value for name, value in tensors(run).items() if name.startswith("best.")
+        name.removeprefix("best."): value
+        for name, value in list_tensors(run).items()
+        if name.startswith("best.")
     }
     (last,) = (run.folder() / "last").glob("*.safetensors")
     stored = load_file(last)
