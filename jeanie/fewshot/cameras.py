@@ -31,7 +31,7 @@ class ClipViews(Protocol):
 
     @property
     def kind(self) -> str: ...
-    def find_distance(self, motion: Motion) -> float | None: ...
+    def find_camera(self, motion: Motion) -> tuple[float, float] | None: ...
 
 
 def check_has_depth(layout: Layout, views: str) -> None:
@@ -78,12 +78,13 @@ class CameraGroupsConfig(Config):
         }
         return cls(**{name: np.round(value, _DECIMALS).tolist() for name, value in values.items()})
 
-    def find_distance(self, motion: Motion) -> float:
-        """Return the distance of the camera of a motion; the mean distance if the motion is not in metres."""
+    def find_position(self, motion: Motion) -> tuple[float, float]:
+        """Return distance and height of the camera of a motion; the means if the motion is not in metres."""
         torso = find_mean_torso(motion) if motion.layout.unit == "m" else None
         if torso is None or not bool(torso.isfinite().all()):
-            return self.distance
-        return self.distances[bisect_right(self.x, float(torso[0]))]
+            return self.distance, self.height
+        column, row = bisect_right(self.x, float(torso[0])), bisect_right(self.y, float(torso[1]))
+        return self.distances[column], self.heights[row]
 
 
 class HiddenJoints:
@@ -113,7 +114,7 @@ def measure_views(
     joints: Float[Tensor, "clip person frame joint 3"],
     valid: Bool[Tensor, "clip person frame joint"],
     views: CameraViews,
-    distances: Float[Tensor, " clip"] | None,
+    cameras: Float[Tensor, "clip 2"] | None,
     hidden: HiddenJoints | None,
 ) -> tuple[
     Float[Tensor, "clip person azimuth altitude frame joint 3"],
@@ -124,10 +125,12 @@ def measure_views(
     Args:
         joints, valid: Centred joints in metres, and their mask.
         views: The simulated cameras.
-        distances: Distance of the recording camera of each clip in metres (default: that of ``views``).
+        cameras: Distance of the recording camera of each clip in metres, and its elevation in degrees (default: those
+            of ``views``).
         hidden: Counts the joints that are not seen.
     """
-    measured, is_visible = views.measure(joints, None if distances is None else distances[:, None])
+    places = () if cameras is None else cameras[:, None].unbind(-1)
+    measured, is_visible = views.measure(joints, *places)
     valid = valid[:, :, None, None]
     if hidden is not None:
         hidden.add(is_visible, valid)

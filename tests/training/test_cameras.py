@@ -69,12 +69,13 @@ def test_distances_come_from_thirds_of_x_and_the_sensor_from_the_layout():
     assert views.build(data.layout).camera.intrinsics == CAMERAS["kinect1"].intrinsics
     model = FewShotModel(config().with_values(views=views), data.layout)
     batch = model.collate([data[0], data[2], data[4]])
-    assert_close(batch.distances.tolist(), list(views.groups.distances), atol=1e-6, rtol=0)
+    assert_close(batch.cameras[:, 0].tolist(), list(views.groups.distances), atol=1e-6, rtol=0)
 
 
-def test_every_clip_is_seen_from_its_own_distance():
+def test_every_clip_is_seen_from_its_own_distance_and_height():
+    """Takes 0 and 4 stand left and right, at the bottom and in the centre."""
     groups = CameraGroupsConfig(
-        distance=3, height=1, x=(-0.2, 0.2), y=(0, 1), distances=(2.5, 3, 9), heights=(1, 1, 1)
+        distance=3, height=1, x=(-0.2, 0.2), y=(-0.15, 1), distances=(2.5, 3, 9), heights=(0.2, 1.9, 1)
     )
     settings = config().with_values(
         views=CAMERA.with_values(groups=groups), encoder={"kind": "raw"}, inputs={"scale": "none", "block": 1}
@@ -82,8 +83,9 @@ def test_every_clip_is_seen_from_its_own_distance():
     data = recordings()
     model = FewShotModel.raw(settings)
     found = model.features(model.collate([data[0], data[4]]))
-    for number, distance in enumerate((2.5, 9)):
-        alone = FewShotModel.raw(settings.with_values({"views.distance": distance}))
+    for number, (distance, height) in enumerate(((2.5, 0.2), (9, 1.9))):
+        place = {"views.distance": distance, "views.height": height}
+        alone = FewShotModel.raw(settings.with_values(place))
         expected = alone.features(alone.collate([data[4 * number]])).values
         assert_close(found.values[number : number + 1, : expected.shape[1]], expected)
 
@@ -115,9 +117,13 @@ def test_ntu_has_the_positions_of_its_setups(tmp_path):
     assert [setup for setup, *_ in views.setups] == [7, 16, 18]
     assert views.setups[:2] == ((7, 0.5, 4.5), (16, 2.7, 3.5))
     assert views.setups[2][1] == pytest.approx(1.5 + 0.09, abs=2e-3)
-    assert [views.find_distance(motion) for motion in motions][:2] == [4.5, 3.5]
-    mean = sum(row[2] for row in views.setups) / 3
-    assert views.find_distance(motions[0].replace(setup=None)) == pytest.approx(mean)
+    assert [views.find_camera(motion)[0] for motion in motions][:2] == [4.5, 3.5]
+    angles = [views.find_camera(motion)[1] for motion in motions]
+    assert angles[1] == pytest.approx(math.degrees(math.asin((2.7 - 1.05) / 3.5)))
+    assert angles[0] < 0 < angles[2] < angles[1]
+    height, distance = (sum(row[i] for row in views.setups) / 3 for i in (1, 2))
+    unknown = views.find_camera(motions[0].replace(setup=None))
+    assert unknown == pytest.approx((distance, math.degrees(math.asin((height - 1.05) / distance))))
 
 
 def test_a_run_records_its_camera_and_a_loaded_model_gives_the_same_views(tmp_path):
@@ -134,7 +140,8 @@ def test_a_run_records_its_camera_and_a_loaded_model_gives_the_same_views(tmp_pa
     joints = torch.randn(2, 15, 3, generator=torch.Generator().manual_seed(0)) / 3
     assert torch.equal(model.views(joints), FewShotModel(placed, LAYOUT).views(joints))
     clip = recordings()[4]
-    assert model.collate([clip]).distances.tolist() == pytest.approx([placed.views.groups.distances[2]])
+    assert model.collate([clip]).cameras.tolist() == [pytest.approx(placed.views.find_camera(clip), abs=1e-5)]
+    assert model.collate([clip]).cameras[0, 0] == pytest.approx(placed.views.groups.distances[2])
 
 
 def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
@@ -168,7 +175,7 @@ def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
 def test_a_distorted_lens_reaches_the_views():
     bent = CAMERA.with_values(camera="kinect1", distance=3.0, distortion=(-0.2, 0.1))
     joints = torch.rand(2, 15, 3, generator=torch.Generator().manual_seed(0)) - 0.5
-    camera = Camera(CAMERAS["kinect1"].intrinsics, 3.0, distortion=(-0.2, 0.1))
+    camera = Camera(CAMERAS["kinect1"].intrinsics, 3.0, CAMERAS["kinect1"].height, (-0.2, 0.1))
     assert torch.equal(bent.build()(joints), CameraViews(camera, 15, 0, 15, units="metres")(joints))
     straight = bent.with_values(distortion=()).build()(joints)
     assert (bent.build()(joints) - straight).abs().max() > 1e-4
