@@ -28,6 +28,7 @@ from jeanie.evaluation.report.comparison import Paired, compare, render_markdown
 from jeanie.evaluation.report.examples import Example, find_examples
 from jeanie.evaluation.report.html import write_html
 from jeanie.evaluation.report.report import UNITS, Report, estimate_accuracy, pool_seeds
+from jeanie.fewshot.cameras import describe_hidden_joints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.run import Run
 
@@ -350,6 +351,9 @@ def _print_reports(
     typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)
+    for report in reports:
+        if said := describe_hidden_joints(report.hidden_joints):
+            typer.echo(f"{report.method}: {said}")
     for name, path in files.items():
         typer.echo(f"{name}: {path}")
 

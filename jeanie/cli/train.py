@@ -17,6 +17,7 @@ from jeanie.cli.terminal import AsJson, LogProgress, exit_on_error
 from jeanie.compute.distributed import join_process_group
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.evaluation.protocols import get_protocol
+from jeanie.fewshot.cameras import describe_hidden_joints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.paper.methods import get_method
 from jeanie.training.config import TrainConfig
@@ -24,7 +25,6 @@ from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 from jeanie.training.run import Run
 from jeanie.training.train import ProgressCallback, TrainingProgress
 from jeanie.training.train import train as train_model
-from jeanie.views.camera import NEAREST
 
 __all__ = ["train"]
 
@@ -243,13 +243,8 @@ def _format_summary(run: Run, protocol: str, train_classes: int | None) -> str:
             else "not validated, the last weights are kept"
         )
         lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {outcome}")
-    hidden_joints = run.facts.get("hidden_joints")
-    if hidden_joints is not None and hidden_joints["hidden"]:
-        count, total = hidden_joints["hidden"], hidden_joints["measured"]
-        lines.append(
-            f"{count} of {total} joints in simulated views ({100 * count / total:.2g} %) were behind a camera or "
-            f"nearer than {NEAREST} m, and missing in that view"
-        )
+    if sentence := describe_hidden_joints(run.facts.get("hidden_joints", {})):
+        lines.append(sentence)
     classes = "" if train_classes is None else f" --train-classes {train_classes}"
     lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {protocol}{classes}")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ simulates the same views.
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +18,10 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.views.camera import CameraViews
+from jeanie.views.camera import NEAREST, CameraViews
 from jeanie.views.camera_position import CameraPositions, correct_height, find_mean_torso
 
-__all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth", "measure_views"]
+__all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth", "describe_hidden_joints", "measure_views"]
 
 _DECIMALS = 3  # millimetres: estimates do not depend on the rounding of a machine
 
@@ -108,6 +109,21 @@ class HiddenJoints:
         self.measured += int(valid.sum()) * seen.shape[2] * seen.shape[3]
         if not bool(seen.all()):
             self.hidden += int(torch.logical_and(~seen, valid).sum())
+
+
+def describe_hidden_joints(counts: Mapping[str, int]) -> str:
+    """Return a sentence on the joints that simulated cameras did not see; empty if they saw all.
+
+    Args:
+        counts: Numbers ``hidden`` and ``measured``, or nothing if no camera was simulated.
+    """
+    if not counts.get("hidden"):
+        return ""
+    share = 100 * counts["hidden"] / counts["measured"]
+    return (
+        f"{counts['hidden']} of {counts['measured']} joints in simulated views ({share:.2g} %) were behind a camera or "
+        f"nearer than {NEAREST} m, and missing in that view"
+    )
 
 
 def measure_views(

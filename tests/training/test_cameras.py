@@ -13,11 +13,14 @@ from tiny_task import LAYOUT, dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
+from jeanie.cli.evaluate import evaluate as evaluate_command
 from jeanie.cli.train import train as train_command
 from jeanie.datasets import open_dataset
 from jeanie.datasets.archive.writer import write_archive
 from jeanie.errors import ConfigError
-from jeanie.fewshot.cameras import CameraGroupsConfig
+from jeanie.evaluation.evaluate import evaluate
+from jeanie.evaluation.report.report import pool_seeds
+from jeanie.fewshot.cameras import CameraGroupsConfig, describe_hidden_joints
 from jeanie.fewshot.config import CameraViewsConfig, ModelConfig
 from jeanie.fewshot.inputs import arrange
 from jeanie.fewshot.model import FewShotModel
@@ -170,6 +173,35 @@ def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
     counts = run.facts["hidden_joints"]
     assert 0 < counts["hidden"] < counts["measured"] / 100
     assert json.loads((run.path / "run.json").read_text())["hidden_joints"] == counts
+
+
+def test_an_evaluation_counts_the_joints_that_its_cameras_do_not_see():
+    """One joint of one frame in three views of the query; supports are compared as recorded, in one view."""
+    settings = config().with_values({"views.distance": 3.0, "encoder.kind": "raw"})
+    model, parts = FewShotModel.raw(settings), [split("first", test=(0, 1))]
+    clean = evaluate(model, "synthetic", dataset=recordings(), splits=parts)
+    assert clean.hidden_joints["hidden"] == 0 < clean.hidden_joints["measured"]
+    assert not describe_hidden_joints(clean.hidden_joints)
+    report = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
+    assert report.hidden_joints == {"hidden": 3, "measured": clean.hidden_joints["measured"]}
+    again = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
+    assert again.json()["hidden_joints"] == report.hidden_joints  # of this evaluation alone
+    assert pool_seeds([report, again]).hidden_joints["hidden"] == 6
+    other = evaluate(FewShotModel.raw("dtw"), "synthetic", dataset=recordings(), splits=parts)
+    assert not other.hidden_joints
+    assert "hidden_joints" not in other.json()
+
+
+def test_the_command_reports_hidden_joints_once_in_text_and_json(tmp_path):
+    near = config().with_values({"views.distance": 0.75, "encoder.kind": "raw", "inputs.prepare.frames": 8})
+    FewShotModel.raw(near).save(tmp_path / "near")
+    app = typer.Typer()
+    app.command()(evaluate_command)
+    arguments = [str(tmp_path / "near"), "synthetic", "--limit", "1", "--alone"]
+    said = CliRunner().invoke(app, arguments).stdout
+    assert said.count("joints in simulated views") == 1
+    counts = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["hidden_joints"]
+    assert f"near: {counts['hidden']} of {counts['measured']} joints" in " ".join(said.split())
 
 
 def test_a_distorted_lens_reaches_the_views():
