@@ -82,8 +82,8 @@ def write_ntu60(root: Path) -> None:
 def write_ntu120(root: Path) -> None:
     """Many clips, so they go into an archive, as ``jeanie prepare`` writes it; heights of setups beside it.
 
-    Both halves of the classes have a bottom, a centre and a top camera: setups 7, 1 and 16 as published, 18 to 20 in the
-    table.
+    Both halves of the classes have a bottom, a centre and a top camera: setups 7, 1 and 16 as published, 18 to 20 in
+    the table.
     """
 
     def motions() -> Iterable[Motion]:
