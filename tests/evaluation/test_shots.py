@@ -4,23 +4,16 @@ Hand-made names and tags with short motions stand in for the recordings.
 """
 
 import json
-from dataclasses import dataclass, replace
-from itertools import product
 
-import numpy as np
 import pytest
 import torch
-from test_protocols import NAMES, hand_made, make_tagged_dataset
+from stand_ins import stand_in
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
-from jeanie.datasets.clip_names import Tags
-from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.evaluation import evaluate as evaluation
-from jeanie.evaluation.protocols import Protocol
+from jeanie.evaluation.protocols import PROTOCOLS, Protocol
 from jeanie.fewshot.losses import Loss
-from jeanie.skeleton.layout import LAYOUTS
-from jeanie.skeleton.motion import Motion
 
 WAY = 3
 # UWA3D Multiview has nine subjects, and validation and supports have subjects of their own
@@ -29,54 +22,13 @@ SMALL = ("views.kind=none", "encoder.width=8", "encoder.features=8", "encoder.la
          "inputs.prepare.frames=6", "batch=1", "query_classes=1")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Motions:
-    """Short motions of one pose per class with much noise, made when they are read."""
-
-    tags: list[Tags]
-
-    def __len__(self):
-        return len(self.tags)
-
-    def __getitem__(self, index):
-        tags = self.tags[index]
-        pose = np.random.default_rng(sum(str(tags.label).encode())).normal(size=(1, 25, 3))
-        noise = np.random.default_rng(index).normal(size=(6, 25, 3))
-        return Motion(torch.from_numpy(0.3 * pose + noise).float(), LAYOUTS["ntu25"], label=tags.label)
-
-
-def stand_in(name):
-    """Enough clips per class for the shots; the setups of the vertical protocol have published heights."""
-    if name in ("ntu120-horizontal", "ntu120-vertical"):
-        made = make_tagged_dataset("ntu120", (
-            f"S{setup:03}C{camera:03}P{subject:03}R001A{label:03}"
-            for setup, camera, subject, label in product((7, 1, 16), (1, 2, 3), range(1, 15), range(1, 121))
-        ))  # fmt: skip
-    elif name == "kinetics":
-        tags = [Tags(f"class {label:03}") for label in range(400) for _ in range(7)]
-        made = replace(hand_made(name), names=[f"clip {i}" for i in range(len(tags))], tags=tags)
-    elif name == "sbu":
-        pairs = [f"s{i:02}s{j:02}" for i in range(1, 8) for j in range(1, 8) if i != j]
-        made = make_tagged_dataset(
-            "sbu", [f"{pair}/{a:02}/{t:03}/x" for pair in pairs for a in range(1, 9) for t in (1, 2)]
-        )
-    elif name == "synthetic":
-        clips = open_synthetic(subjects=7)
-        numbers = {name: number for number, name in enumerate(clips.names)}
-        motions = Motions([clip.tags for clip in clips.clips])
-        return replace(clips, read=lambda clip: motions[numbers[clip.name]])
-    else:
-        made = hand_made(name)
-    return replace(made, motions=Motions(list(made.tags)))
-
-
 def run_command(*words):
     said = CliRunner().invoke(app, [str(word) for word in words])
     assert said.exit_code == 0, said.output
     return json.loads(said.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_way_and_shot_reach_the_episodes_of_training_and_evaluation(name, monkeypatch, tmp_path):
     dataset, several = stand_in(name), SHOTS.get(name, 5)
     monkeypatch.setattr(Protocol, "open", lambda *_, **__: dataset)
