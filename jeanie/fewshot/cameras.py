@@ -21,7 +21,14 @@ from jeanie.skeleton.motion import Motion
 from jeanie.views.camera import NEAREST, CameraViews
 from jeanie.views.camera_position import CameraPositions, correct_height, find_mean_torso
 
-__all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth", "describe_hidden_joints", "measure_views"]
+__all__ = [
+    "CameraGroupsConfig",
+    "ClipViews",
+    "HiddenJoints",
+    "check_has_depth",
+    "describe_hidden_joints",
+    "measure_views",
+]
 
 _DECIMALS = 3  # millimetres: estimates do not depend on the rounding of a machine
 
