@@ -75,11 +75,11 @@ def measure_in_turns(contestants: dict[str, Step], clock: Callable[[], float]) -
 def make_gradient_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Step:
     leaf = x.clone().requires_grad_()
 
-    def both() -> None:
+    def run_both_passes() -> None:
         leaf.grad = None
         function(leaf).sum().backward()
 
-    return both
+    return run_both_passes
 
 
 def compare_soft_dtw(pairs: int, blocks: int, features: int, clock: Callable[[], float]) -> dict[str, Times]:
@@ -96,13 +96,16 @@ def compare_soft_dtw(pairs: int, blocks: int, features: int, clock: Callable[[],
         "jeanie torch": lambda: ours("reference")(x),
         "aeon": peers.make_aeon_step(x, y, GAMMA),
     }
-    both = {
+    both_passes = {
         "jeanie native": make_gradient_step(ours("native"), x),
         "jeanie torch": make_gradient_step(ours("reference"), x),
     }
-    forward["pysdtw"], both["pysdtw"] = peers.make_pysdtw_steps(x, y, GAMMA)
-    forward["tslearn"], both["tslearn"] = peers.make_tslearn_steps(x, y, GAMMA)
-    return {"forward": measure_in_turns(forward, clock), "forward+backward": measure_in_turns(both, clock)}
+    forward["pysdtw"], both_passes["pysdtw"] = peers.make_pysdtw_steps(x, y, GAMMA)
+    forward["tslearn"], both_passes["tslearn"] = peers.make_tslearn_steps(x, y, GAMMA)
+    return {
+        "forward": measure_in_turns(forward, clock),
+        "forward+backward": measure_in_turns(both_passes, clock),
+    }
 
 
 def compare_viewpoints(
@@ -119,13 +122,16 @@ def compare_viewpoints(
         "jeanie torch": lambda: ours("reference")(cost),
         "plain torch": lambda: peers.align_plain(cost, GAMMA, shift),
     }
-    both = {
+    both_passes = {
         "jeanie native": make_gradient_step(ours("native"), cost),
         "jeanie torch": make_gradient_step(ours("reference"), cost),
         "plain torch": make_gradient_step(lambda c: peers.align_plain(c, GAMMA, shift), cost),
     }
-    forward["plain numba"], both["plain numba"] = peers.make_numba_steps(cost, GAMMA, shift)
-    return {"forward": measure_in_turns(forward, clock), "forward+backward": measure_in_turns(both, clock)}
+    forward["plain numba"], both_passes["plain numba"] = peers.make_numba_steps(cost, GAMMA, shift)
+    return {
+        "forward": measure_in_turns(forward, clock),
+        "forward+backward": measure_in_turns(both_passes, clock),
+    }
 
 
 def measure_scaling() -> dict[str, dict[str, float]]:

@@ -14,27 +14,24 @@ With ``--background`` it also makes ``background.safetensors`` anew, from CMU, t
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openset_page
 import torch
-from openset_sources import CLIPS, Source, augment_motion, make_gestures, open_sources, select_clips
-from recognition_tasks import compute_features
+from openset_episodes import SHOTS, Answers, Table, compute_table, run_episodes
+from openset_sources import CLIPS, augment_motion, make_gestures, open_sources, select_clips
 from torch import Tensor
 
 from jeanie.datasets import open_dataset
 from jeanie.errors import JeanieError
-from jeanie.fewshot import Features, FewShotModel
+from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.model import SHIPPED
 from jeanie.recogniser.background import (
     BACKGROUND_FILE,
     BackgroundSet,
-    CohortStatistics,
-    log_distance,
     write_motions,
 )
 from jeanie.recogniser.confidence import (
@@ -42,21 +39,14 @@ from jeanie.recogniser.confidence import (
     EVIDENCE,
     Calibration,
     compute_auroc,
-    compute_evidence,
     compute_reliability,
 )
 from jeanie.recogniser.fingerprints import fingerprint
-from jeanie.recogniser.gallery import find_middle
 from jeanie.skeleton import Motion
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "openset.json"
 UNSEEN = ("msraction3d", "nw-ucla", "sbu")
-WAYS, SHOTS = (1, 2, 3, 5, 10, 20, None), (1, 3, 5)  # None: half of all actions
-RECORDINGS = 20  # of the own sensor, in half of the episodes
-SIZES = [(way, shots, own) for own in (0, RECORDINGS) for way in WAYS for shots in SHOTS]
-QUERIES = 10  # of enrolled actions, and as many of others, per episode
-EPISODES = 12  # of each number of actions, examples and recordings
 UNKNOWN_WEIGHT = 1.3  # of queries of other actions in the fit: most movements in use are not enrolled
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # of false alarms in the table of thresholds
 WINDOW = (30, 150)  # frames of a background motion from CMU
@@ -68,71 +58,6 @@ EARLIER = {
     "several": -0.008063309674413684,
 }  # fmt: skip
 BEFORE = Calibration(bias=-2.97602103678366, **{name: EARLIER.get(name, 0.0) for name in EVIDENCE})
-
-
-@dataclass(frozen=True)
-class Table:
-    """Clips of a source: labels, subjects, features, and log distances.
-
-    ``distances`` are those of queries to supports, ``apart`` those of supports to each other (without a mirror);
-    ``around_query`` and ``around_support`` describe the background set as seen from a query, and from a support.
-    """
-
-    name: str
-    family: str
-    labels: np.ndarray
-    subjects: np.ndarray
-    distances: Tensor
-    apart: Tensor
-    around_query: CohortStatistics
-    around_support: CohortStatistics
-    support: Features | None = None
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was found for many queries.
-
-    Evidence, log distance, whether nearest is right, whether it was enrolled, examples per action, own recordings.
-    """
-
-    evidence: Tensor
-    distance: Tensor
-    right: Tensor
-    known: Tensor
-    shots: Tensor
-    recordings: Tensor
-
-    def select(self, chosen: Tensor) -> "Answers":
-        """Return some of the answers."""
-        return Answers(*(getattr(self, key)[chosen] for key in self.__dataclass_fields__))
-
-    @classmethod
-    def cat(cls, parts: "Sequence[Answers]") -> "Answers":
-        """Return the answers of several."""
-        return cls(*(torch.cat([getattr(one, key) for one in parts]) for key in cls.__dataclass_fields__))
-
-
-@torch.no_grad()
-def compute_table(model: FewShotModel, background_set: BackgroundSet, source: Source) -> Table:
-    """Return every distance between the clips of a source."""
-    query = compute_features(model, source.motions, "query")
-    support = (
-        replace(query, mirrored=None)
-        if model.views is None
-        else compute_features(model, source.motions, "support")
-    )
-    return Table(
-        source.name,
-        source.family,
-        np.array(source.labels),
-        np.array(source.subjects),
-        log_distance(model.compare(query, support)),
-        log_distance(model.compare(support, support)),
-        CohortStatistics.from_distances(model.compare(query, background_set.support)),
-        background_set.measure_supports(model, support),
-        support,
-    )
 
 
 def draw_background_motions(seed: int) -> list[Motion]:
@@ -166,112 +91,6 @@ def leave_family_out(background_set: BackgroundSet, family: str) -> BackgroundSe
     families = np.repeat(list(BACKGROUND), list(BACKGROUND.values()))
     rows = torch.from_numpy(np.flatnonzero(families != family))
     return BackgroundSet(background_set.query[rows], background_set.support[rows])
-
-
-def run_episode(
-    found: Table,
-    way: int | None,
-    shots: int,
-    rng: np.random.Generator,
-    recordings: int = 0,
-) -> Answers | None:
-    """Some actions are enrolled; other subjects, and other actions by anyone, are asked.
-
-    An action's examples are by one subject or by up to half of all, as in use: oneself, or several persons.
-    """
-    classes, half = np.unique(found.labels), max(1, len(np.unique(found.labels)) // 2)
-    several = [one for one in classes if len(np.unique(found.subjects[found.labels == one])) > 1]
-    enrolled = rng.choice(several, min(way or half, half, len(several)), replace=False)
-    alone = bool(rng.integers(2))
-    examples = []
-    for label in enrolled:
-        rows = np.flatnonzero(found.labels == label)
-        people = rng.permutation(np.unique(found.subjects[rows]))
-        people = people[: 1 if alone else max(1, len(people) // 2)]
-        rows = rows[np.isin(found.subjects[rows], people)]
-        examples.append(rng.choice(rows, min(shots, len(rows)), replace=False))
-    taken = {(found.labels[i], found.subjects[i]) for rows in examples for i in rows}
-    of_enrolled = np.flatnonzero(np.isin(found.labels, enrolled))
-    known = [i for i in of_enrolled if (found.labels[i], found.subjects[i]) not in taken]
-    others = np.flatnonzero(~np.isin(found.labels, enrolled))
-    if not known or not len(others):
-        return None
-    queries = np.concatenate([rng.choice(known, QUERIES), rng.choice(others, QUERIES)])
-    rest = np.setdiff1d(np.arange(len(found.labels)), np.concatenate([queries, *examples]))
-    own = torch.from_numpy(rng.choice(rest, min(recordings, len(rest)), replace=False))
-    made = answer_queries(
-        found, torch.from_numpy(queries), enrolled, [torch.from_numpy(rows) for rows in examples], own
-    )
-    return replace(made, shots=torch.full_like(made.shots, shots))
-
-
-def answer_queries(
-    found: Table,
-    queries: Tensor,
-    enrolled: np.ndarray,
-    examples: list[Tensor],
-    recordings: Tensor | None = None,
-) -> Answers:
-    """Return what a recogniser would find for queries, from distances that are known already."""
-    own = torch.zeros(0, dtype=torch.long) if recordings is None else recordings
-    nearest = [found.distances[queries][:, rows].min(1) for rows in examples]
-    ranks = torch.stack([one.values for one in nearest], 1)
-    ordered, place = ranks.sort(1)
-    best = place[:, 0]
-    row = torch.stack([rows[one.indices] for rows, one in zip(examples, nearest, strict=True)], 1)
-    row = row.gather(1, best[:, None])[:, 0]
-    is_best = torch.arange(len(examples)) == best[:, None]
-    member = torch.stack([rows[find_middle_example(found, rows)] for rows in examples])
-    to_query = torch.cat([ranks.masked_fill(is_best, torch.inf), found.distances[queries][:, own]], 1)
-    to_support = torch.cat(
-        [found.apart[member][:, row].T.masked_fill(is_best, torch.inf), found.distances[own][:, row].T], 1
-    )
-    proof = compute_evidence(
-        ordered[:, 0],
-        ordered[:, min(1, len(examples) - 1)],
-        found.around_support[row].with_members(to_support),
-        found.around_query[queries].with_members(to_query),
-        torch.stack([measure_within_action(found, rows) for rows in examples])[best],
-        len(examples),
-        len(examples) - 1 + len(own),
-    )
-    asked = found.labels[queries.numpy()]
-    right = torch.from_numpy(enrolled[best.numpy()] == asked)
-    known = torch.from_numpy(np.isin(asked, enrolled))
-    counts = torch.full((len(queries),), len(examples[0])), torch.full((len(queries),), len(own))
-    return Answers(proof, ordered[:, 0], right, known, *counts)
-
-
-def find_middle_example(found: Table, rows: Tensor) -> int:
-    """Return which of an action's examples is nearest to all."""
-    if found.support is None or len(rows) < 2:
-        return 0
-    return find_middle(found.apart[rows][:, rows].exp(), found.support[rows])
-
-
-def measure_within_action(found: Table, rows: Tensor) -> Tensor:
-    """Return the mean log distance of examples to their nearest neighbour, NaN for one alone."""
-    if len(rows) < 2:
-        return torch.tensor(torch.nan)
-    return found.apart[rows][:, rows].clone().fill_diagonal_(torch.inf).amin(1).mean()
-
-
-def run_episodes(
-    found: Table,
-    seed: int,
-    sizes: Iterable[tuple[int | None, int, int]] | None = None,
-) -> Answers:
-    """Return the answers of many episodes, with few and many actions, examples and recordings."""
-    labels, subjects = (
-        np.unique(column, return_inverse=True)[1] for column in (found.labels, found.subjects)
-    )  # numbers are compared sooner than words
-    found = replace(found, labels=labels, subjects=subjects)
-    every = SIZES if sizes is None else sizes
-    drawn = []
-    for at, (way, shots, own) in enumerate(every):
-        rng = np.random.default_rng([seed, at])
-        drawn += [run_episode(found, way, shots, rng, own) for _ in range(EPISODES)]
-    return Answers.cat([one for one in drawn if one is not None])
 
 
 def fit_logistic(proof: Tensor, right: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from jeanie.datasets import Dataset
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.evaluation.protocols.splits import add_distractors
 from jeanie.fewshot import Features, FewShotModel
-from jeanie.fewshot.classes import class_distances
+from jeanie.fewshot.classes import compute_class_distances
 from jeanie.fewshot.episodes import Draw, Episode
 from jeanie.recogniser.labelling import LabelConfig, Neighbours, propagate
 from jeanie.skeleton import Motion
@@ -69,7 +69,8 @@ def mark_hits(distances: Tensor, episode: Episode) -> Tensor:
     """Return for each query of an episode whether its nearest support is of its own class."""
     own = distances[episode.query][:, episode.support]
     return (
-        class_distances(own, episode.support_labels, episode.way, "nearest").argmin(1) == episode.query_labels
+        compute_class_distances(own, episode.support_labels, episode.way, "nearest").argmin(1)
+        == episode.query_labels
     )
 
 

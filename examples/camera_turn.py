@@ -85,7 +85,7 @@ def main() -> None:
     print(f"distance without views               {float(plain):6.2f}")
     print(f"distance with views                  {float(best):6.2f}   backend: {found.backend}")
 
-    figure = jeanie.new_figure(10, 6)
+    figure = jeanie.make_figure(10, 6)
     top, bottom = figure.subfigures(2, 1, height_ratios=(2, 3))
     for axes, motion, colour in zip(
         top.subplots(1, 2), (support, query + REST[0]), ("C0", "C1"), strict=True

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         PrepareConfig,
         classify,
     )
-    from jeanie.plots import draw_alignment, draw_poses, new_figure
+    from jeanie.plots import draw_alignment, draw_poses, make_figure
     from jeanie.recogniser import Library, Recogniser, Recognition
     from jeanie.recogniser.exercise.repetitions import RepetitionCount, count
     from jeanie.recogniser.exercise.score import Score, score
@@ -115,7 +115,7 @@ __all__ = [
     "fvm",
     "get_protocol",
     "label",
-    "new_figure",
+    "make_figure",
     "open_dataset",
     "open_synthetic",
     "read_motion",
@@ -183,7 +183,7 @@ _NAMES = {
     "jeanie.plots": (
         "draw_alignment",
         "draw_poses",
-        "new_figure",
+        "make_figure",
     ),
     "jeanie.recogniser": (
         "Library",

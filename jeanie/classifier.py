@@ -122,10 +122,10 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table = self._compute_distances(self._examples if X is None else self._read_samples(X))
         if X is None:
             np.fill_diagonal(table, np.inf)
-        count, most = n_neighbors or self.n_neighbors, table.shape[1] - (X is None)
-        if not 1 <= count <= most:
+        count, limit = n_neighbors or self.n_neighbors, table.shape[1] - (X is None)
+        if not 1 <= count <= limit:
             raise ConfigError(
-                f"n_neighbors is 1 to {most}, as there are {table.shape[1]} examples, got {count}"
+                f"n_neighbors is 1 to {limit}, as there are {table.shape[1]} examples, got {count}"
             )
         index = np.argsort(table, axis=1, kind="stable")[:, :count]
         return (np.take_along_axis(table, index, 1), index) if return_distance else index

@@ -81,9 +81,9 @@ class Config(BaseModel):
         """
         values, tables = dict(self), dict[str, dict[str, Any]]()
         for key, value in {**(changes or {}), **named}.items():
-            name, _, rest = key.partition(".")
-            if rest:
-                tables.setdefault(name, {})[rest] = value
+            name, _, inner_key = key.partition(".")
+            if inner_key:
+                tables.setdefault(name, {})[inner_key] = value
             elif isinstance(value, Mapping) and isinstance(values.get(name), Config):
                 tables.setdefault(name, {}).update(value)
             else:

@@ -9,10 +9,10 @@ from torch import Tensor
 from jeanie.alignment import Alignment
 from jeanie.errors import ConfigError
 
-__all__ = ["draw_alignment", "draw_poses", "new_figure"]
+__all__ = ["draw_alignment", "draw_poses", "make_figure"]
 
 
-def new_figure(width: float, height: float) -> Any:
+def make_figure(width: float, height: float) -> Any:
     """Return an empty matplotlib figure that needs no display.
 
     Args:
@@ -22,7 +22,7 @@ def new_figure(width: float, height: float) -> Any:
     Raises:
         ConfigError: If matplotlib is not installed.
 
-    >>> len(new_figure(6, 3).subplots(1, 2))
+    >>> len(make_figure(6, 3).subplots(1, 2))
     2
     """
     try:
@@ -43,7 +43,7 @@ def draw_poses(
         bones: Pairs of joint indices; see ``Layout.bones``.
         colour: Matplotlib colour.
 
-    >>> axes = new_figure(6, 3).subplots()
+    >>> axes = make_figure(6, 3).subplots()
     >>> draw_poses(axes, torch.rand(4, 3, 3), [(0, 1), (1, 2)])
     >>> len(axes.lines)  # 4 poses of 2 bones
     8
@@ -67,7 +67,7 @@ def draw_alignment(figure: Any, alignment: Alignment, *, view_labels: list[list[
         view_labels: Names of the views of each view axis, for example their angles.
 
     >>> from jeanie import trace
-    >>> figure = new_figure(6, 3)
+    >>> figure = make_figure(6, 3)
     >>> draw_alignment(figure, trace(torch.rand(1, 5, 4, 3))[0])
     >>> len(figure.axes)  # the plan, and one panel per view axis
     2

@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,41 @@ DATA_REASONS = ("JEANIE_DATA", "recordings")
 
 json_output.watch_runner()
 settings.register_profile("jeanie", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.register_profile("sample", settings.get_profile("jeanie"), max_examples=10)
 settings.load_profile("jeanie")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run every N-th case of a parametrised test, beginning with its first, and 10 examples per property",
+    )
+
+
+def pytest_configure(config):
+    # A shell that starts the tests in the background ignores Ctrl-C for them; children inherit that, and tests that
+    # interrupt a child would wait for ever.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("sample") > 1:
+        settings.load_profile("sample")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep every N-th case of each test."""
+    step = config.getoption("sample")
+    cases = Counter()
+    selected, left_out = [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        (left_out if cases[name] % step else selected).append(item)
+        cases[name] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = selected
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ Cell = tuple[int, ...]
 Array = np.ndarray
 
 
-def inside(t: int, s: int, tau: int, tau_: int, band: float | None) -> bool:
+def is_inside(t: int, s: int, tau: int, tau_: int, band: float | None) -> bool:
     """Whether a path may pass block pair (t, s)."""
     return t < tau and s < tau_ and (band is None or abs(t / tau - s / tau_) <= band + 1e-9)
 
@@ -25,12 +25,12 @@ def smooth_paths(shape: tuple[int, ...], shift: int, band: float | None = None) 
             yield path
         near = [range(max(0, v - shift), min(n, v + shift + 1)) for v, n in zip(view, views, strict=True)]
         for dt, ds in ((0, 1), (1, 0), (1, 1)):
-            if inside(t + dt, s + ds, tau, tau_, band):
+            if is_inside(t + dt, s + ds, tau, tau_, band):
                 for turn in itertools.product(*near):
                     yield from extend([*path, (t + dt, s + ds, *turn)])
 
     for start in itertools.product(*map(range, views)):
-        if inside(0, 0, tau, tau_, band):
+        if is_inside(0, 0, tau, tau_, band):
             yield from extend([(0, 0, *start)])
 
 
@@ -51,7 +51,7 @@ def preprint_paths(shape: tuple[int, ...], shift: int, band: float | None = None
         for turn, dt, ds in moves:
             m = tuple(a + b for a, b in zip(n, turn, strict=True))
             view = tuple(a - b for a, b in zip(m, origin, strict=True))
-            if t + dt < 1 or s + ds < 1 or not inside(t + dt - 1, s + ds - 1, tau, tau_, band):
+            if t + dt < 1 or s + ds < 1 or not is_inside(t + dt - 1, s + ds - 1, tau, tau_, band):
                 continue
             if all(abs(a) <= e and abs(b) <= e for a, b, e in zip(m, view, etas, strict=True)):
                 cell = (t + dt - 1, s + ds - 1, *(v + e for v, e in zip(view, etas, strict=True)))
@@ -61,7 +61,7 @@ def preprint_paths(shape: tuple[int, ...], shift: int, band: float | None = None
         yield from extend(origin, (0,) * len(views), 0, 0, [])
 
 
-def over_paths(cost: Array, paths: Iterator[list[Cell]], gamma: float) -> tuple[float, Array]:
+def sum_over_paths(cost: Array, paths: Iterator[list[Cell]], gamma: float) -> tuple[float, Array]:
     """Soft minimum of the path sums and the expected path; for gamma 0 the minimum and its path."""
     sums, visits = [], []
     for path in paths:
@@ -117,9 +117,9 @@ def prefix_table(cost: Array, gamma: float, shift: int, allowed: Callable[[int, 
 def recursion(cost: Array, gamma: float, shift: int, band: float | None = None) -> tuple[float, Array]:
     """Value and plan of one pair by the naive recursion from both ends, for tables too large to enumerate."""
     tau, tau_ = cost.shape[:2]
-    front = prefix_table(cost, gamma, shift, lambda t, s: inside(t, s, tau, tau_, band))
+    front = prefix_table(cost, gamma, shift, lambda t, s: is_inside(t, s, tau, tau_, band))
     back = prefix_table(
-        cost[::-1, ::-1], gamma, shift, lambda t, s: inside(tau - 1 - t, tau_ - 1 - s, tau, tau_, band)
+        cost[::-1, ::-1], gamma, shift, lambda t, s: is_inside(tau - 1 - t, tau_ - 1 - s, tau, tau_, band)
     )[::-1, ::-1]
     value = float(_softmin(front[-1, -1].reshape(-1, 1), gamma)[0])
     if gamma == 0:

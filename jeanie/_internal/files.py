@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 __all__ = [
-    "backup_path",
     "flush_to_disk",
+    "get_backup_path",
     "open_atomically",
     "remove_leftovers",
     "replace_folder",
@@ -76,7 +76,7 @@ def sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def backup_path(target: Path) -> Path:
+def get_backup_path(target: Path) -> Path:
     """Return the path of the old folder during ``replace_folder`` on systems without an atomic swap."""
     return target.with_name(f".{target.name}.old")
 
@@ -85,7 +85,7 @@ def replace_folder(new: Path, target: Path) -> None:
     """Move folder ``new`` to ``target`` and delete the old folder there.
 
     Linux and macOS swap the two folders atomically. Other systems first rename the old folder to
-    ``backup_path(target)``; readers must look there if ``target`` is missing.
+    ``get_backup_path(target)``; readers must look there if ``target`` is missing.
     """
     trash = target.with_name(f".{target.name}.trash-{os.getpid()}")
     if not target.exists():
@@ -94,21 +94,21 @@ def replace_folder(new: Path, target: Path) -> None:
         sync_folder(target.parent)
         os.rename(new, trash)
     else:
-        os.rename(target, backup_path(target))
+        os.rename(target, get_backup_path(target))
         os.rename(new, target)
         sync_folder(target.parent)
-        os.rename(backup_path(target), trash)
+        os.rename(get_backup_path(target), trash)
     sync_folder(target.parent)
     shutil.rmtree(trash, ignore_errors=True)
 
 
 def remove_leftovers(target: Path) -> None:
     """Finish or undo a ``replace_folder`` that a crash interrupted."""
-    if backup_path(target).exists():
+    if get_backup_path(target).exists():
         if target.exists():
-            shutil.rmtree(backup_path(target), ignore_errors=True)
+            shutil.rmtree(get_backup_path(target), ignore_errors=True)
         else:
-            os.rename(backup_path(target), target)
+            os.rename(get_backup_path(target), target)
     for trash in target.parent.glob(f".{target.name}.trash-*"):
         shutil.rmtree(trash, ignore_errors=True)
 

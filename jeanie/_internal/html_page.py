@@ -20,29 +20,36 @@ def fill_page(
     package: str,
     template: str,
     *,
-    style: str,
+    title: str,
+    style: str | Sequence[str],
     script: str | Sequence[str] = (),
     data: Any = None,
     **parts: str,
 ) -> str:
-    """Fill an HTML template of a package.
+    """Fill an HTML template of a package and put it into the frame that all pages share.
 
     Args:
         package: Package of the files.
-        template: Name of the template. It has the placeholders ``$style``, ``$script``, ``$script_hash``, ``$data``
-            and those of ``parts``.
-        style: Name of the style sheet.
-        script: Name of the script, or names of scripts that run one after another; empty for a page without a script.
-        data: Value that the script reads as JSON.
+        template: Name of the template for the body of the page; its placeholders are ``$title`` and those of ``parts``.
+        title: Title of the page, as HTML.
+        style: Name of the style sheet, or names of several; they extend ``page_frame.css``.
+        script: Name of the script, or names of several; they run after ``page_canvas.js``. Empty for a
+            page without a script.
+        data: Value that the script reads as ``data``.
         parts: Values of the other placeholders, as HTML.
     """
-    names = [script] if isinstance(script, str) else script
-    code = "\n".join(read_resource(package, name) for name in names if name)
-    return Template(read_resource(package, template)).substitute(
-        style=read_resource(package, style),
-        script=code,
-        script_hash=hash_script(code),
+    code = _join_resources(package, "page_canvas.js", script) if script else ""
+    return Template(read_resource(__package__, "page_frame.html")).substitute(
+        title=title,
+        style=_join_resources(package, "page_frame.css", style),
+        body=Template(read_resource(package, template)).substitute(title=title, **parts),
         # "<" could end the script element early
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        **parts,
+        script=code,
+        script_hash=hash_script(code),
     )
+
+
+def _join_resources(package: str, shared: str, names: str | Sequence[str]) -> str:
+    own = [names] if isinstance(names, str) else names
+    return "\n".join([read_resource(__package__, shared), *(read_resource(package, name) for name in own)])

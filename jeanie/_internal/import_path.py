@@ -36,16 +36,16 @@ def import_object(path: str) -> Any:
     if folder not in sys.path:
         sys.path.append(folder)
     try:
-        found = importlib.import_module(module_name)
+        target = importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
             f"{path}: cannot import {module_name}: {error}; run the command in the folder of the module, or install it"
         ) from None
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise ConfigError(f"{path}: module {module_name} has no {name}")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def get_import_path(value: Any) -> str:

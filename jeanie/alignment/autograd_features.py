@@ -78,7 +78,7 @@ def _compute_rows(query: Tensor, support: Tensor, options: Options) -> Tensor:
     return compute_block_costs(right, left, options.metric, options.sigma).mT.contiguous()
 
 
-def _metric_name(options: Options) -> str:
+def _get_metric_name(options: Options) -> str:
     """Return the name of the base distance; one from outside has none and only runs in ``_compose``."""
     assert isinstance(options.metric, str)
     return options.metric
@@ -130,7 +130,7 @@ def _run_table(
     squared, middle = compute_squares(
         _flatten_rows(support, options.matched), _flatten_rows(query, options.matched)
     )
-    rows = apply_metric(squared, _metric_name(options), options.sigma)
+    rows = apply_metric(squared, _get_metric_name(options), options.sigma)
     cost = _arrange_cost(rows, query, support, options)
     single, share = cost, None
     if options.fvm and cost.dim() > 4:
@@ -166,7 +166,7 @@ class _FeatureTable(torch.autograd.Function):
             return (*grads, *[None] * 3)
         matched = options.matched
         weight = plan
-        slope = None if cost is None else differentiate_metric(cost, _metric_name(options), options.sigma)
+        slope = None if cost is None else differentiate_metric(cost, _get_metric_name(options), options.sigma)
         if slope is not None:
             weight = slope.mul_(plan)
         if not matched:  # a matched pair's factor is cheaper on its features
@@ -199,7 +199,7 @@ def _run_pairs(
     both = None
     if tau is not None or tau_ is not None:
         both = _fill_lengths(query, tau), _fill_lengths(support, tau_)
-    metric = METRICS.index(_metric_name(options))
+    metric = METRICS.index(_get_metric_name(options))
     return native.align_matched(
         query, support, both, metric, options.sigma, options.gamma, options.band, needs_gradient
     )

@@ -74,12 +74,15 @@ def _compute_squares_in_torch(x: Tensor, y: Tensor) -> Tensor:
     return out
 
 
-def _squared_distance(x: Tensor, y: Tensor) -> Tensor:
+def _compute_squared_distance(x: Tensor, y: Tensor) -> Tensor:
     return compute_squares(x, y)[0]
 
 
 _operator = torch.library.custom_op(
-    "jeanie::squared_distances", _squared_distance, mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor"
+    "jeanie::squared_distances",
+    _compute_squared_distance,
+    mutates_args=(),
+    schema="(Tensor x, Tensor y) -> Tensor",
 )
 
 
@@ -131,7 +134,7 @@ def _vmap(info: Any, in_dims: tuple[int | None, int | None], x: Tensor, y: Tenso
 class _Squared(torch.autograd.Function):
     """The operator and its derivative for torch.func."""
 
-    forward = staticmethod(_squared_distance)
+    forward = staticmethod(_compute_squared_distance)
     setup_context = staticmethod(_save_context)
     backward = staticmethod(_backward)
     vmap = staticmethod(_vmap)

@@ -34,7 +34,7 @@ from jeanie.cli.transfer import export, import_
 from jeanie.cli.tune import tune
 from jeanie.cli.watch import watch
 
-__all__ = ["COMMANDS", "app", "command_name", "main"]
+__all__ = ["COMMANDS", "app", "get_command_name", "main"]
 
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -74,12 +74,12 @@ def _describe_program(
     """
 
 
-def command_name(function: Callable[..., Any]) -> str:
+def get_command_name(function: Callable[..., Any]) -> str:
     """Return the name of a command: that of its function, with hyphens."""
     return function.__name__.strip("_").replace("_", "-")
 
 
 for _group, _functions in COMMANDS.items():
     for _function in _functions:
-        app.command(command_name(_function), rich_help_panel=_group)(track_command(_function))
+        app.command(get_command_name(_function), rich_help_panel=_group)(track_command(_function))
 app.add_typer(lift, name="lift", rich_help_panel="Data")

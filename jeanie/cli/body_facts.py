@@ -39,11 +39,11 @@ def _describe_mapping(motion: Motion) -> dict[str, str]:
 
 def _measure_gaps(motion: Motion) -> tuple[int, int]:
     """Return the number of gaps of joints between frames that show them, and the length of the longest in frames."""
-    seen = motion.valid.flatten(1)
-    if len(seen) < 3:
+    is_valid = motion.valid.flatten(1)
+    if len(is_valid) < 3:
         return 0, 0
-    before, after = seen.cummax(0).values, seen.flip(0).cummax(0).values.flip(0)
-    missing = ~seen & before & after
+    before, after = is_valid.cummax(0).values, is_valid.flip(0).cummax(0).values.flip(0)
+    missing = ~is_valid & before & after
     starts = missing & ~torch.cat([torch.zeros_like(missing[:1]), missing[:-1]])
     counts = torch.zeros_like(missing[0], dtype=torch.long)
     longest = counts

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli.find import default_cache
+from jeanie.cli.find import get_default_cache
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.errors import ConfigError
 from jeanie.recogniser.search.cache import is_cache_file
@@ -32,7 +32,7 @@ def cache(
     with exit_on_error(as_json):
         if older is not None and not clear:
             raise ConfigError("--older belongs to --clear")
-        place = default_cache() if folder is None else folder
+        place = get_default_cache() if folder is None else folder
         files = [file for file in sorted(place.glob("*")) if is_cache_file(file)] if place.is_dir() else []
         limit = time.time() - (older or 0) * _DAY
         removed = [file for file in files if file.stat().st_mtime <= limit] if clear else []

@@ -5,17 +5,14 @@ from typing import Annotated
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
     Files,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
     SkipBad,
-    accept_read_options,
+    accept_option_groups,
     describe_migration,
     find_library,
-    load_model,
     print_skipped,
     read_motions,
 )
@@ -27,7 +24,7 @@ from jeanie.recogniser.recogniser import Recogniser
 __all__ = ["calibrate"]
 
 
-@accept_read_options
+@accept_option_groups
 def calibrate(
     files: Files,
     library: Place = None,
@@ -35,12 +32,10 @@ def calibrate(
         bool, typer.Option("--replace", help="Delete the calibration recordings that the library has.")
     ] = False,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
@@ -50,7 +45,7 @@ def calibrate(
     """
     with exit_on_error(as_json):
         motions, skipped = read_motions(files, options, skip_bad=skip_bad)
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         for motion in motions:
             encode_motions(loaded, [motion], "support")  # before a library is made
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:

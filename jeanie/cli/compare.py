@@ -8,11 +8,8 @@ import typer
 from rich.table import Table
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
-    accept_read_options,
-    load_model,
+    ModelSource,
+    accept_option_groups,
     name_motion,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table
@@ -23,23 +20,21 @@ from jeanie.recogniser.gallery import encode_motions
 __all__ = ["align"]
 
 
-@accept_read_options
+@accept_option_groups
 def align(
     one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
     other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
     html: Annotated[
         Path | None, typer.Option(help="Write an HTML page that plays both recordings in step.")
     ] = None,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Describe how movement B differs from movement A: camera, tempo and joints."""
     with exit_on_error(as_json):
-        loaded, motions = load_model(model, encoders, metrics), [options.read(file) for file in (other, one)]
+        loaded, motions = model.load(), [options.read(file) for file in (other, one)]
         for file, motion in zip((other, one), motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
         explanation = explain(loaded, *motions)

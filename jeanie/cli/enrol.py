@@ -6,17 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Pattern,
     Place,
     SkipBad,
-    accept_read_options,
+    accept_option_groups,
     describe_migration,
     find_library,
-    load_model,
     open_source,
     read_motions,
 )
@@ -35,7 +32,7 @@ __all__ = ["enrol"]
 _FOLDER_PATTERN = "{label}/{}"  # one folder per action
 
 
-@accept_read_options
+@accept_option_groups
 def enrol(
     label: Annotated[
         str,
@@ -53,12 +50,10 @@ def enrol(
     ] = False,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Enrol an action from one or a few recordings, or all actions of a folder.
@@ -72,8 +67,8 @@ def enrol(
             examples = [(normalise_label(label), motion) for motion in motions]
         else:
             examples, skipped = _read_folder(label, pattern, options, skip_bad)
-        loaded = load_model(model, encoders, metrics)
-        kept = []
+        loaded = model.load()
+        usable = []
         for name, motion in examples:
             try:
                 encode_motions(loaded, [motion], "support")  # before a library is made
@@ -82,20 +77,22 @@ def enrol(
                     raise
                 skipped.append({"file": str(motion.name), "reason": str(error)})
             else:
-                kept.append((name, motion))
-        if not kept:
+                usable.append((name, motion))
+        if not usable:
             raise DataError(f"no recording can be enrolled; the first: {skipped[0]['reason']}")
         with Recogniser.load(
             find_library(library, make=not negative), model=loaded, migrate=migrate
         ) as recogniser:
-            rows = _enrol_all(recogniser, kept, negative)
+            rows = _enrol_all(recogniser, usable, negative)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated}
         facts |= rows[0] if files else {"actions": rows}
-        noted = [{"file": str(motion.name), "warnings": list(found)}
-                 for _, motion in kept if (found := list_warnings(motion))]  # fmt: skip
-        facts |= ({"skipped": skipped} if skipped else {}) | ({"implausible": noted} if noted else {})
+        implausible = [{"file": str(motion.name), "warnings": list(problems)}
+                 for _, motion in usable if (problems := list_warnings(motion))]  # fmt: skip
+        facts |= ({"skipped": skipped} if skipped else {}) | (
+            {"implausible": implausible} if implausible else {}
+        )
         lines = [_describe_row(row) for row in rows]
-        lines += [f"skipped {one['file']}: {one['reason']}" for one in skipped]
+        lines += [f"skipped {entry['file']}: {entry['reason']}" for entry in skipped]
         print_report(facts, [describe_migration(recogniser.migrated), *lines], as_json)
 
 
@@ -132,11 +129,11 @@ def _read_folder(
 def _enrol_all(
     recogniser: Recogniser, examples: list[tuple[str, Motion]], negative: bool
 ) -> list[dict[str, Any]]:
-    """Add the examples of every label; return what was added, one row per label."""
+    """Add the examples of every label, which were checked before; return what was added, one row per label."""
     rows = []
     for label in dict.fromkeys(label for label, _ in examples):
         motions = [motion for other, motion in examples if other == label]
-        added = (recogniser.reject if negative else recogniser.enrol)(label, motions)
+        added = (recogniser.reject if negative else recogniser.enrol)(label, motions, check=False)
         new = sum(added.new)
         rows.append(
             {

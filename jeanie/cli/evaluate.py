@@ -20,7 +20,7 @@ from jeanie.cli.options import (
     Shot,
     SkipBad,
     Way,
-    accept_read_options,
+    accept_option_groups,
     list_skipped,
     open_protocol_data,
     print_skipped,
@@ -39,6 +39,7 @@ from jeanie.evaluation.report.comparison import compare, render_markdown
 from jeanie.evaluation.report.examples import Example, find_examples
 from jeanie.evaluation.report.html import write_html
 from jeanie.evaluation.report.report import UNITS, Report, pool_seeds
+from jeanie.fewshot.cameras import describe_hidden_joints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.training.run import Run
 
@@ -64,7 +65,7 @@ class _Method:
     curves: Curves = field(default_factory=dict)
 
 
-@accept_read_options
+@accept_option_groups
 def evaluate(
     model: Annotated[
         str,
@@ -123,39 +124,39 @@ def evaluate(
         if rule not in ("nearest", "mean"):
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         check_folders(csv, latex)
-        chosen = get_protocol(protocol)
-        dataset = open_protocol_data(chosen, root, pattern, options, skip_bad)
-        splits = chosen.splits(dataset, way=way, shot=shot, train_classes=train_classes)
+        task = get_protocol(protocol)
+        dataset = open_protocol_data(task, root, pattern, options, skip_bad)
+        splits = task.splits(dataset, way=way, shot=shot, train_classes=train_classes)
         parts = {"encoder": encoders, "metric": metrics}
-        wanted = [
+        model_groups = [
             [model, *(others or [])],
-            *([other] for other in _methods_to_compare(model, against, alone)),
+            *([other] for other in _list_methods_to_compare(model, against, alone)),
         ]
-        methods = _with_distinct_names(
-            [_join_seeds(texts, chosen, splits, world, parts) for texts in wanted], wanted
+        methods = _make_names_distinct(
+            [_join_seeds(texts, task, splits, world, parts) for texts in model_groups], model_groups
         )
-        common = _common_splits(methods, splits)
+        common = _find_common_splits(methods, splits)
         reports = []
         for method in methods:
             with show_progress(world.is_first and not as_json, f"{method.name}, pairs") as bar:
-                reports.append(_evaluate_method(method, chosen, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
+                reports.append(_evaluate_method(method, task, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
         if world.is_first:
-            shown = _example_alignments(methods, reports, dataset, common) if html is not None else ()
+            examples = _find_example_alignments(methods, reports, dataset, common) if html is not None else ()
             curves = {method.name: method.curves for method in methods if method.curves}
-            _write_files(reports, chosen, html, markdown_file, shown, curves)
-            written = write_rows(_COLUMNS, _summary_rows(reports), csv, latex)
+            _write_files(reports, task, html, markdown_file, examples, curves)
+            written = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
             _print_reports(reports, html, markdown_file, written, list_skipped(dataset), as_json)
 
 
-def _methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
+def _list_methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
     """Return the methods to compare with: raw by default, never the method itself."""
     if alone and against:
         raise ConfigError("--alone and --against exclude each other")
-    wanted = [] if alone else against or ["raw"]
-    return [method for method in dict.fromkeys(wanted) if method != model]
+    names = [] if alone else against or ["raw"]
+    return [method for method in dict.fromkeys(names) if method != model]
 
 
-def _with_distinct_names(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
+def _make_names_distinct(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:
     """Return the methods with distinct names: the whole path if two folders have the same name."""
     names = [method.name for method in methods]
     return [
@@ -238,13 +239,13 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
         return
     by_name = {split.name: split for split in splits}
     for row in run.facts["splits"]:
-        seen = set(row["train_classes"]) | set(row["validation_classes"])
+        training_classes = set(row["train_classes"]) | set(row["validation_classes"])
         tested = [by_name.get(row["name"])] if run.protocol == protocol.name else list(splits)
         for split in tested:
             if (
                 split is not None
                 and split.shot > row.get("shot", split.shot)
-                and seen & set(split.test_classes)
+                and training_classes & set(split.test_classes)
             ):
                 raise ConfigError(
                     f"{run.path}: was trained with {row['shot']} supports per class held back, {split.shot} are "
@@ -254,14 +255,14 @@ def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> Non
                 split.name == row["name"] and set(split.test_classes) == set(row["test_classes"])
             ):
                 continue
-            if seen & set(split.test_classes):
+            if training_classes & set(split.test_classes):
                 raise ConfigError(
                     f"{run.path}: was trained on classes that split {split.name!r} of {protocol.name} tests; "
                     "evaluate it with the same protocol and --train-classes as in training"
                 )
 
 
-def _common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
+def _find_common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
     """Return the splits that every method has a model for."""
     common = [
         split
@@ -300,7 +301,7 @@ def _evaluate_method(
     return pool_seeds(reports)
 
 
-def _example_alignments(
+def _find_example_alignments(
     methods: Sequence[_Method], reports: Sequence[Report], dataset: Dataset, splits: Sequence[Split]
 ) -> tuple[Example, ...]:
     return tuple(
@@ -333,7 +334,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
+def _build_summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """Return one row per method for CSV and LaTeX; the differences are those to the last method."""
     last = reports[-1].method
     pairs = {pair.first: pair for pair in compare(reports) if pair.second == last}
@@ -362,8 +363,8 @@ def _print_reports(
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
     files |= written
     if as_json:
-        first, *rest = (report.json() for report in reports)
-        facts = {**first, "against": rest, "comparisons": [pair.json() for pair in pairs], **files}
+        first, *others = (report.json() for report in reports)
+        facts = {**first, "against": others, "comparisons": [pair.json() for pair in pairs], **files}
         typer.echo(json.dumps(facts | ({"skipped": skipped} if skipped else {})))
         return
     print_skipped(skipped)
@@ -371,5 +372,8 @@ def _print_reports(
     typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)
+    for report in reports:
+        if said := describe_hidden_joints(report.hidden_joints):
+            typer.echo(f"{report.method}: {said}")
     for name, path in files.items():
         typer.echo(f"{name}: {path}")

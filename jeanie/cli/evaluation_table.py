@@ -37,10 +37,10 @@ def build_result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Ta
             ]
         table.add_row(*cells)
         for name, rows in report.variants.items():
-            found, _ = estimate_accuracy(rows)
+            accuracy, _ = estimate_accuracy(rows)
             table.add_row(
                 f"  {escape(name)}",
-                f"{found.value:.1f} ± {min(found.half, 100.0):.1f}",
-                f"{found.low:.1f} to {found.high:.1f}",
+                f"{accuracy.value:.1f} ± {min(accuracy.half, 100.0):.1f}",
+                f"{accuracy.low:.1f} to {accuracy.high:.1f}",
             )
     return table

@@ -10,29 +10,26 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Pattern,
     SkipBad,
-    accept_read_options,
+    accept_option_groups,
     list_skipped,
-    load_model,
     open_source,
     print_skipped,
     select_part,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress, user_folder
+from jeanie.cli.terminal import AsJson, exit_on_error, get_user_folder, print_table, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
-from jeanie.recogniser.hits import Hit, rate_matches
+from jeanie.recogniser.hits import Hit, cut_segments, rate_matches
 from jeanie.recogniser.search.find import SearchResult
 from jeanie.recogniser.search.find import find as find_in
 
 __all__ = ["find"]
 
 
-@accept_read_options
+@accept_option_groups
 def find(
     example: Annotated[Path, typer.Argument(help="Recording of the movement to search for.")],
     archive: Annotated[
@@ -62,51 +59,50 @@ def find(
     ] = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Find the segments of recordings that are most similar to an example. An interrupted search can be continued."""
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
         query = select_part(options.read(example), part)
-        loaded, dataset = load_model(model, encoders, metrics), open_source(archive, pattern, options)
+        loaded, dataset = model.load(), open_source(archive, pattern, options)
         with show_progress(not as_json) as bar:
-            found = find_in(
+            result = find_in(
                 loaded, query, dataset, k,
-                jobs=jobs, cache=cache or default_cache(), skip_bad=skip_bad, progress=bar,
+                jobs=jobs, cache=cache or get_default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
-        hits = [hit for hit in rate_matches(loaded, query, dataset, found) if hit.confidence >= threshold]
+        hits = [hit for hit in rate_matches(loaded, query, dataset, result) if hit.confidence >= threshold]
         rows = [hit.json() for hit in hits]
         files = write_rows(RESULT_COLUMNS, rows, csv, latex)
         if page is not None:
-            motions = [hit.cut(dataset) for hit in hits[:ANIMATED]]
-            write_hits_page(page, rows, motions, title=f"Segments like {example.name}", threshold=threshold)
+            motions = dict(cut_segments(dataset, hits[:ANIMATED]))
+            segments = [motions[hit] for hit in hits[:ANIMATED]]
+            write_hits_page(page, rows, segments, title=f"Segments like {example.name}", threshold=threshold)
             files["page"] = str(page)
         skipped = list_skipped(dataset)
-        skipped += [{"file": name, "reason": reason} for name, reason in found.skipped]
+        skipped += [{"file": name, "reason": reason} for name, reason in result.skipped]
         if as_json:
             facts = {
-                "windows": found.windows,
-                "compared": found.compared,
+                "windows": result.windows,
+                "compared": result.compared,
                 "results": rows,
                 "skipped": skipped,
             }
             typer.echo(json.dumps(facts | files))
         else:
-            _print_result(found, hits, files)
+            _print_result(result, hits, files)
             print_skipped(skipped)
 
 
-def default_cache() -> Path:
+def get_default_cache() -> Path:
     """Return the search cache of this user."""
-    return user_folder("cache") / "search"
+    return get_user_folder("cache") / "search"
 
 
-def _print_result(found: SearchResult, hits: list[Hit], files: dict[str, str]) -> None:
+def _print_result(result: SearchResult, hits: list[Hit], files: dict[str, str]) -> None:
     table = Table("file", box=None, pad_edge=False)
     for name in ("from", "to", "confidence", "distance"):
         table.add_column(name, justify="right")
@@ -117,7 +113,7 @@ def _print_result(found: SearchResult, hits: list[Hit], files: dict[str, str]) -
         cells = [f"{hit.confidence:.2f}", f"{hit.distance:.4f}"]
         table.add_row(escape(hit.file), *place, *cells, "" if hit.label is None else escape(str(hit.label)))
     print_table(table)
-    share = 100 * found.compared / max(1, found.windows)
-    typer.echo(f"{found.windows} windows, {share:.1f} % of them aligned", err=True)
+    share = 100 * result.compared / max(1, result.windows)
+    typer.echo(f"{result.windows} windows, {share:.1f} % of them aligned", err=True)
     for name, path in files.items():
         typer.echo(f"{name}: {path}", err=True)

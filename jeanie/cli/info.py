@@ -10,14 +10,14 @@ import typer
 from numpy.typing import NDArray
 
 from jeanie.cli.body_facts import body_facts
-from jeanie.cli.options import accept_read_options
+from jeanie.cli.options import accept_option_groups
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.datasets import ReadOptions
 from jeanie.datasets.archive.reader import Archive, is_archive, open_archive
 from jeanie.errors import ConfigError
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["info", "terminal_picture"]
+__all__ = ["draw_in_terminal", "info"]
 
 
 _WIDTH, _HEIGHT = 28, 14  # cells of the terminal picture, each 2 x 4 dots
@@ -31,7 +31,7 @@ _DOTS = np.array(
 _POSES = 5  # side by side in a picture file
 
 
-@accept_read_options
+@accept_option_groups
 def info(
     path: Annotated[Path, typer.Argument(help="Recording in any known format, or an archive.")],
     clip: Annotated[int, typer.Option(help="Number of the clip to show, for an archive.")] = 0,
@@ -51,20 +51,20 @@ def info(
                     f"{path}: clip {clip} of {len(archive)}; give --clip 0 to {len(archive) - 1}"
                 )
             motion = archive[clip]
-            facts = _archive_facts(archive) | {"clip": _motion_facts(motion)}
+            facts = _describe_archive(archive) | {"clip": _describe_motion(motion)}
         else:
             motion = options.read(path)
-            facts = {"kind": "motion", "file": str(path), **_motion_facts(motion)}
+            facts = {"kind": "motion", "file": str(path), **_describe_motion(motion)}
         if picture is not None:
             _write_picture(motion, picture)
             facts["picture"] = str(picture)
-        typer.echo(json.dumps(facts) if as_json else _format_facts(facts) + "\n" + terminal_picture(motion))
+        typer.echo(json.dumps(facts) if as_json else _format_facts(facts) + "\n" + draw_in_terminal(motion))
 
 
-def _motion_facts(motion: Motion) -> dict[str, Any]:
-    seen = motion.joints[motion.valid]
-    extent = seen.amax(0) - seen.amin(0)
-    known = {key: getattr(motion, key) for key in ("label", "subject", "view", "setup", "take")}
+def _describe_motion(motion: Motion) -> dict[str, Any]:
+    points = motion.joints[motion.valid]
+    extent = points.amax(0) - points.amin(0)
+    tags = {key: getattr(motion, key) for key in ("label", "subject", "view", "setup", "take")}
     return {
         "name": motion.name,
         "layout": motion.layout.name,
@@ -77,11 +77,11 @@ def _motion_facts(motion: Motion) -> dict[str, Any]:
         "missing": round(1 - motion.valid.float().mean().item(), 4),
         "extent_xyz": [round(value, 4) for value in extent.tolist()],
         **body_facts(motion),
-        **{key: value for key, value in known.items() if value is not None},
+        **{key: value for key, value in tags.items() if value is not None},
     }
 
 
-def _archive_facts(archive: Archive) -> dict[str, Any]:
+def _describe_archive(archive: Archive) -> dict[str, Any]:
     frames = archive.lengths
     return {
         "kind": "archive",
@@ -111,10 +111,10 @@ def _format_facts(facts: dict[str, Any], indent: str = "") -> str:
     return "\n".join(lines)
 
 
-def _best_frame(motion: Motion) -> int:
+def _find_best_frame(motion: Motion) -> int:
     """Return the frame with most valid joints; among equals, the one nearest to the middle."""
-    seen = motion.valid.sum(dim=(1, 2))
-    best = (seen == seen.max()).nonzero().flatten()
+    joint_counts = motion.valid.sum(dim=(1, 2))
+    best = (joint_counts == joint_counts.max()).nonzero().flatten()
     return int(best[(best - len(motion) // 2).abs().argmin()])
 
 
@@ -135,9 +135,9 @@ def _list_lines(motion: Motion, frame: int) -> list[NDArray[np.float64]]:
     ]
 
 
-def terminal_picture(motion: Motion) -> str:
+def draw_in_terminal(motion: Motion) -> str:
     """Draw the skeleton of one frame in Braille characters, as seen from the camera."""
-    lines = _list_lines(motion, _best_frame(motion))
+    lines = _list_lines(motion, _find_best_frame(motion))
     dots = np.zeros((_HEIGHT * 4, _WIDTH * 2), np.bool_)
     if lines:
         ends = np.stack(lines)

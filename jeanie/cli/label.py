@@ -11,14 +11,11 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Pattern,
     SkipBad,
-    accept_read_options,
+    accept_option_groups,
     list_skipped,
-    load_model,
     open_source,
     print_skipped,
     skip_unreadable,
@@ -43,7 +40,7 @@ def _describe_option(option: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-@accept_read_options
+@accept_option_groups
 def label(
     archive: Annotated[
         str, typer.Argument(help="What to label: an archive, a folder of recordings or a data set.")
@@ -63,9 +60,6 @@ def label(
     ] = _DEFAULTS.neighbours,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", "--out", help="Write the labels to this CSV file.")
     ] = None,
@@ -76,6 +70,7 @@ def label(
     ] = None,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Label a whole archive from one or a few examples per action. Unknown movements get no label."""
@@ -86,14 +81,12 @@ def label(
         if skip_bad:
             dataset = skip_unreadable(dataset)
         names = _clip_names(dataset)
-        given = _read_examples(examples, dataset, names, options)
+        labelled_examples = _read_examples(examples, dataset, names, options)
         with show_progress(not as_json, "pairs") as bar:
-            found = label_motions(
-                load_model(model, encoders, metrics), dataset.motions, given, config, progress=bar
-            )
+            labelling = label_motions(model.load(), dataset.motions, labelled_examples, config, progress=bar)
         rows = [
             describe_result(name, tag, sure, None, None)
-            for name, tag, sure in zip(names, found.labels, found.confidence.tolist(), strict=True)
+            for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True)
         ]
         files = write_rows(RESULT_COLUMNS, rows, csv, latex)
         if page is not None:
@@ -104,16 +97,22 @@ def label(
         if as_json:
             skipped = list_skipped(dataset)
             typer.echo(
-                json.dumps(_result_facts(rows, found) | files | ({"skipped": skipped} if skipped else {}))
+                json.dumps(
+                    _describe_labelling(rows, labelling) | files | ({"skipped": skipped} if skipped else {})
+                )
             )
         else:
-            _print_result(rows, found, files)
+            _print_result(rows, labelling, files)
             print_skipped(list_skipped(dataset))
 
 
 def _clip_names(dataset: Dataset) -> list[str]:
-    known = getattr(dataset, "names", None)
-    return [f"clip {number}" for number in range(len(dataset))] if known is None else list(map(str, known))
+    clip_names = getattr(dataset, "names", None)
+    return (
+        [f"clip {number}" for number in range(len(dataset))]
+        if clip_names is None
+        else list(map(str, clip_names))
+    )
 
 
 def _read_examples(
@@ -140,34 +139,34 @@ def _read_examples(
 def _read_example(
     tag: str, place: str, dataset: Dataset, at: dict[str, int], files: dict[Path, int], options: ReadOptions
 ) -> tuple[str, Motion | int]:
-    there = Path(place).exists()
-    number = files.get(Path(place).resolve()) if there else at.get(place)
+    exists = Path(place).exists()
+    number = files.get(Path(place).resolve()) if exists else at.get(place)
     if number is not None:
-        shown: Motion | int = number
-        known = dataset.labels[number]
-    elif there:
-        shown = options.read(place)
-        known = shown.label
+        example: Motion | int = number
+        stored_label = dataset.labels[number]
+    elif exists:
+        example = options.read(place)
+        stored_label = example.label
     else:
         raise ConfigError(
             f"{place}: neither a file nor a clip of the archive; give LABEL=FILE, or a file that contains its label"
         )
-    if not tag and known is None:
+    if not tag and stored_label is None:
         raise ConfigError(f"{place}: contains no label; give LABEL={place}")
-    return tag or str(known), shown
+    return tag or str(stored_label), example
 
 
-def _result_facts(rows: list[dict[str, Any]], found: Labelling) -> dict[str, Any]:
-    counts = Counter(found.labels)
+def _describe_labelling(rows: list[dict[str, Any]], labelling: Labelling) -> dict[str, Any]:
+    counts = Counter(labelling.labels)
     return {
-        "motions": len(found),
+        "motions": len(labelling),
         "unlabelled": counts.pop(None, 0),
-        "classes": {str(tag): counts[tag] for tag in found.classes},
+        "classes": {str(tag): counts[tag] for tag in labelling.classes},
         "results": rows,
     }
 
 
-def _print_result(rows: list[dict[str, Any]], found: Labelling, files: dict[str, str]) -> None:
+def _print_result(rows: list[dict[str, Any]], labelling: Labelling, files: dict[str, str]) -> None:
     """Print the label of every motion unless a CSV file has them, then the number of motions per label."""
     if "csv" not in files:
         table = Table("file", "label", box=None, pad_edge=False)
@@ -176,8 +175,8 @@ def _print_result(rows: list[dict[str, Any]], found: Labelling, files: dict[str,
             tag = "" if row["label"] is None else escape(str(row["label"]))
             table.add_row(escape(row["file"]), tag, f"{row['confidence']:.2f}")
         print_table(table)
-    counts = Counter(found.labels)
-    counted = [f"{counts[tag]} {tag}" for tag in found.classes] + [f"{counts[None]} without a label"]
-    typer.echo(f"{len(found)} motions: {', '.join(counted)}", err="csv" not in files)
+    counts = Counter(labelling.labels)
+    counted = [f"{counts[tag]} {tag}" for tag in labelling.classes] + [f"{counts[None]} without a label"]
+    typer.echo(f"{len(labelling)} motions: {', '.join(counted)}", err="csv" not in files)
     for name, path in files.items():
         typer.echo(f"{name}: {path}", err="csv" not in files)

@@ -72,8 +72,8 @@ def _guess(motion: Motion) -> tuple[str | None, str | None]:
     facts = measure_body(motion)
     if facts.height is not None and facts.up is not None:
         return suggest_unit(facts.height), facts.up
-    shown = torch.where(motion.valid[..., None], motion.joints, torch.nan)[:, 0]
-    low, high = shown.nan_to_num(torch.inf).amin(1), shown.nan_to_num(-torch.inf).amax(1)
+    positions = torch.where(motion.valid[..., None], motion.joints, torch.nan)[:, 0]
+    low, high = positions.nan_to_num(torch.inf).amin(1), positions.nan_to_num(-torch.inf).amax(1)
     size = (high - low)[(high > low).all(1)]
     if not len(size):
         return None, None

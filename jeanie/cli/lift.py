@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 import typer
 
-from jeanie.cli.options import Pattern, accept_read_options, open_source
-from jeanie.cli.prepare import archive_facts
+from jeanie.cli.options import Pattern, accept_option_groups, open_source
+from jeanie.cli.prepare import describe_archive
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare
@@ -32,7 +32,7 @@ Root = Annotated[
 
 
 @lift.command("apply")
-@accept_read_options
+@accept_option_groups
 def apply_lifter(
     source: Annotated[
         str, typer.Argument(help="Key points: an archive, a folder of recordings, or a data set by name.")
@@ -61,13 +61,13 @@ def apply_lifter(
             report = prepare(
                 lift_dataset(dataset, network), out, source=source, jobs=jobs, skip_bad=True, progress=bar
             )
-        facts = archive_facts(out, report)
+        facts = describe_archive(out, report)
         text = f"wrote {out}: {report['kept']} clips, {len(facts['skipped'])} without enough key points"
         typer.echo(json.dumps(facts) if as_json else text)
 
 
 @lift.command("train")
-@accept_read_options
+@accept_option_groups
 def train(
     source: Annotated[
         str, typer.Argument(help="3-D motions in metres: cmu, or an archive or folder of recordings.")
@@ -95,8 +95,8 @@ def train(
     """Train a lifter on 3-D motions seen by random cameras, and measure it on held-out subjects."""
     with exit_on_error(as_json):
         dataset = _open_source(source, root, pattern, options)
-        known, others = _split_subjects(dataset, every, held_out)
-        poses, test = collect_poses(known), collect_poses(others)
+        training, others = _split_subjects(dataset, every, held_out)
+        poses, test = collect_poses(training), collect_poses(others)
         with show_progress(not as_json, "steps") as bar:
             lifter = train_lifter(
                 poses, generator=torch.Generator().manual_seed(seed), steps=steps, batch=batch, rate=rate,
@@ -129,15 +129,15 @@ def _open_source(source: str, root: Path | None, pattern: str | None, options: R
 
 def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[Motion], list[Motion]]:
     """Return every n-th frame of the motions of the training subjects and of the held-out ones."""
-    known: list[Motion] = []
+    training: list[Motion] = []
     others: list[Motion] = []
     for motion, subject in zip(dataset.motions, dataset.subjects, strict=True):
         digits = "".join(letter for letter in str(subject) if letter.isdecimal())
         is_held_out = bool(digits) and int(digits) % held_out == 0
-        (others if is_held_out else known).append(motion[::every])
-    if not known or not others:
+        (others if is_held_out else training).append(motion[::every])
+    if not training or not others:
         raise DataError(
             f"data set {dataset.name!r}: no subjects to train on or to hold out with --held-out {held_out}; "
             f"their names are {sorted({str(subject) for subject in dataset.subjects})[:10]}"
         )
-    return known, others
+    return training, others

@@ -33,8 +33,8 @@ def count_live(examples: list[Motion], options: ReadOptions, as_json: bool) -> N
             ]
         for person, counter in enumerate(counters):
             before = counter.count
-            found = counter.push(arrived.joints[:, person])
-            _print_repetitions(found, before, since, _name_person(counters, person), as_json)
+            repetitions = counter.push(arrived.joints[:, person])
+            _print_repetitions(repetitions, before, since, _name_person(counters, person), as_json)
     _print_rest(counters, since, as_json)
 
 
@@ -45,14 +45,14 @@ def count_in_folder(
     bad = 0
     for file in files:
         try:
-            found = recogniser.count(label, options.read(file))
+            result = recogniser.count(label, options.read(file))
         except JeanieError as error:
             bad += 1
             facts: dict[str, Any] = {"file": file.name, "error": str(error)}
             typer.echo(json.dumps(facts) if as_json else f"jeanie: {error}", err=not as_json)
             continue
-        facts = {"file": file.name} | found.json()
-        typer.echo(json.dumps(facts) if as_json else f"{file.name}  {found.text}")
+        facts = {"file": file.name} | result.json()
+        typer.echo(json.dumps(facts) if as_json else f"{file.name}  {result.text}")
         sys.stdout.flush()
     return bad
 
@@ -68,17 +68,17 @@ def _print_rest(counters: list[RepetitionCounter], since: float, as_json: bool) 
 
 
 def _print_repetitions(
-    found: list[Repetition], count: int, since: float, about: dict[str, Any], as_json: bool
+    repetitions: list[Repetition], count: int, since: float, about: dict[str, Any], as_json: bool
 ) -> None:
     """Print one line per repetition; ``count`` is the number of complete ones before them."""
-    for one in found:
-        count += not one.is_partial
-        start, end = (since + second for second in one.seconds)
+    for repetition in repetitions:
+        count += not repetition.is_partial
+        start, end = (since + second for second in repetition.seconds)
         if as_json:
             times = {"start_s": round(start, 3), "end_s": round(end, 3)}
-            typer.echo(json.dumps(about | {"count": count} | one.json() | times))
+            typer.echo(json.dumps(about | {"count": count} | repetition.json() | times))
         else:
             name = [f"person {about['person']}"] if about else []
-            size = f"{100 * one.amplitude:.0f} %" + " partial" * one.is_partial
+            size = f"{100 * repetition.amplitude:.0f} %" + " partial" * repetition.is_partial
             typer.echo("  ".join([*name, f"{count:4d}", f"{start:8.2f} s to {end:8.2f} s", size]))
     sys.stdout.flush()

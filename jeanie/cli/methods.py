@@ -21,7 +21,7 @@ def methods(
     """List the methods for train --method: name, summary and missing packages."""
     with exit_on_error(as_json):
         rows = [
-            _method_facts(method)
+            _describe_method(method)
             for method in METHODS.values()
             if search.lower() in f"{method.name} {method.summary}".lower()
         ]
@@ -30,7 +30,7 @@ def methods(
         typer.echo(json.dumps({"methods": rows}) if as_json else _format_table(rows))
 
 
-def _method_facts(method: Method) -> dict[str, Any]:
+def _describe_method(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
         "summary": method.summary,

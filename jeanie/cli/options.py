@@ -3,6 +3,7 @@
 import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from jeanie.cli.terminal import quantity, user_folder
+from jeanie.cli.terminal import get_user_folder, quantity
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.dataset import FileDataset
@@ -26,20 +27,19 @@ __all__ = [
     "Files",
     "MetricPaths",
     "Migrate",
-    "ModelFolder",
+    "ModelSource",
     "Pattern",
     "Place",
     "ProtocolName",
     "Shot",
     "SkipBad",
     "Way",
-    "accept_read_options",
-    "default_library",
+    "accept_option_groups",
     "describe_migration",
     "find_library",
     "format_again",
+    "get_default_library",
     "list_skipped",
-    "load_model",
     "name_motion",
     "open_protocol_data",
     "open_source",
@@ -86,7 +86,7 @@ Pattern = Annotated[
 ]
 
 
-# what every command that reads recordings can be told about them: parameter -> (field of ReadOptions, type, default)
+# options of every command that reads recordings: parameter -> (field of ReadOptions, type, default)
 _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
     "form": (
         "format",
@@ -150,49 +150,6 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
 }
 
 
-def accept_read_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that declare how recordings are read; it receives them as ``options``.
-
-    An option of the command with the same name stays.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    options = {name: row for name, row in _READ_OPTIONS.items() if name not in hints}
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "options"
-    ]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
-        for name, (_, kind, default) in options.items()
-    ]
-    last = [parameter for parameter in own if parameter.name == "as_json"]
-    parameters = [*(parameter for parameter in own if parameter.name != "as_json"), *shared, *last]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        values = {field: given.pop(name) for name, (field, _, _) in options.items()}
-        command(**given, options=ReadOptions(**values))
-
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-ModelFolder = Annotated[
-    Path | None, typer.Option("--model", help="Model folder (default: the model that ships with jeanie).")
-]
-
-
-ProtocolName = Annotated[
-    str,
-    typer.Argument(
-        help="Protocol: a name that jeanie protocols lists, a TOML file of your own, or a folder with one folder of "
-        "recordings per class."
-    ),
-]
-
-
 EncoderPaths = Annotated[
     list[str] | None,
     typer.Option(
@@ -215,24 +172,99 @@ MetricPaths = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ModelSource:
+    """The model that a command uses: its folder, or None for the shipped one, and the outside parts it may load."""
+
+    folder: Path | None
+    encoders: list[str] | None
+    metrics: list[str] | None
+
+    def load(self) -> FewShotModel:
+        """Load the model."""
+        return FewShotModel.load(self.folder, encoder=self.encoders, metric=self.metrics)
+
+
+_MODEL_OPTIONS: dict[str, tuple[str, Any, Any]] = {
+    "model": (
+        "folder",
+        Annotated[
+            Path | None,
+            typer.Option("--model", help="Model folder (default: the model that ships with jeanie)."),
+        ],
+        None,
+    ),
+    "encoders": ("encoders", EncoderPaths, None),
+    "metrics": ("metrics", MetricPaths, None),
+}
+
+
+_GROUPS: dict[Any, dict[str, tuple[str, Any, Any]]] = {
+    ReadOptions: _READ_OPTIONS,
+    ModelSource: _MODEL_OPTIONS,
+}
+
+
+def accept_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace parameters of type ``ReadOptions`` and ``ModelSource`` by their options; ``--json`` stays last.
+
+    An option of the command with the same name stays.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if kind in _GROUPS}
+    options = {
+        group: {
+            option: row for option, row in _GROUPS[group].items() if option not in hints or option in groups
+        }
+        for group in groups.values()
+    }
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name not in groups
+    ]
+    shared = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for group in groups.values()
+        for option, (_, kind, default) in options[group].items()
+    ]
+    parameters = sorted([*own, *shared], key=lambda parameter: parameter.name == "as_json")
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        arguments = {
+            name: group(**{field: values.pop(option) for option, (field, _, _) in options[group].items()})
+            for name, group in groups.items()
+        }
+        command(**values, **arguments)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+ProtocolName = Annotated[
+    str,
+    typer.Argument(
+        help="Protocol: a name that jeanie protocols lists, a TOML file of your own, or a folder with one folder of "
+        "recordings per class."
+    ),
+]
+
+
 Migrate = Annotated[
     bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
 ]
 
 
-def load_model(model: Path | None, encoders: list[str] | None, metrics: list[str] | None) -> FewShotModel:
-    """Load the model of --model, or the shipped one; parts from outside need --encoder and --metric."""
-    return FewShotModel.load(model, encoder=encoders, metric=metrics)
-
-
-def default_library() -> Path:
+def get_default_library() -> Path:
     """Return the library file of this user."""
-    return user_folder("data") / "library.db"
+    return get_user_folder("data") / "library.db"
 
 
 def find_library(library: str | None, *, make: bool = False) -> str:
     """Return the path or URL of the library; a missing one is an error unless ``make`` is set."""
-    place = library or str(default_library())
+    place = library or str(get_default_library())
     if "://" in place or Path(place).exists():
         if is_export(place):
             raise ConfigError(
@@ -315,8 +347,8 @@ def list_skipped(dataset: Dataset) -> list[dict[str, str]]:
 
 def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
     """Print files that were left out to standard error."""
-    for one in skipped:
-        typer.echo(f"skipped {one['file']}: {one['reason']}", err=True)
+    for entry in skipped:
+        typer.echo(f"skipped {entry['file']}: {entry['reason']}", err=True)
 
 
 def describe_migration(count: int) -> str:

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.options import Pattern, SkipBad, accept_read_options
+from jeanie.cli.options import Pattern, SkipBad, accept_option_groups
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare as prepare_archive
 from jeanie.datasets.folders import open_folder
 
-__all__ = ["archive_facts", "prepare"]
+__all__ = ["describe_archive", "prepare"]
 
 
-@accept_read_options
+@accept_option_groups
 def prepare(
     name: Annotated[
         str,
@@ -50,15 +50,15 @@ def prepare(
             dataset = open_dataset(name, place, options=options)
         with show_progress(not as_json) as bar:
             report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
-        facts = archive_facts(out, report)
+        facts = describe_archive(out, report)
         typer.echo(json.dumps(facts) if as_json else _format_report(facts))
 
 
-def archive_facts(out: Path, report: dict[str, Any]) -> dict[str, Any]:
+def describe_archive(out: Path, report: dict[str, Any]) -> dict[str, Any]:
     """Return the report about a new archive for ``--json``; skipped files are listed as in other commands."""
-    skipped = [{"file": one["name"], "reason": one["reason"]} for one in report["dropped"]]
-    rest = {key: value for key, value in report.items() if key != "dropped"}
-    return {"archive": str(out), **rest, "skipped": skipped}
+    skipped = [{"file": entry["name"], "reason": entry["reason"]} for entry in report["dropped"]]
+    others = {key: value for key, value in report.items() if key != "dropped"}
+    return {"archive": str(out), **others, "skipped": skipped}
 
 
 def _format_report(report: dict[str, Any]) -> str:
@@ -67,7 +67,7 @@ def _format_report(report: dict[str, Any]) -> str:
     if report["complete"] is not None:
         verdict = "as published" if report["complete"] else f"but {report['published']} were published"
         lines.append(f"{report['found']} clips found, {verdict}")
-    lines += [f"skipped {one['file']}: {one['reason']}" for one in report["skipped"]]
+    lines += [f"skipped {entry['file']}: {entry['reason']}" for entry in report["skipped"]]
     if report["resumed"]:
         lines.append(f"{report['resumed']} clips were kept from an interrupted run")
     lines.append(f"{report['clips_per_second']} clips per second, {report['jobs']} worker processes")

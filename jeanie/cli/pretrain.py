@@ -38,8 +38,8 @@ def pretrain(
         settings = PretrainConfig() if changed else SHIPPED_RECIPE
         if config is not None:
             settings = settings.with_file(config)
-        given = {"steps": steps, "members": members, "seed": seed}
-        settings = settings.with_values({name: value for name, value in given.items() if value is not None})
+        options = {"steps": steps, "members": members, "seed": seed}
+        settings = settings.with_values({name: value for name, value in options.items() if value is not None})
         dataset = open_dataset("cmu", root)
         place = Path(os.environ["JEANIE_DATA"]) / "cmu" if root is None else root
         windows = Windows.from_dataset(dataset, read_cmu_descriptions(place))

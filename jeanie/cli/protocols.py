@@ -16,11 +16,11 @@ _HEADINGS = ("protocol", "data set", "ways", "splits", "classes", "data")
 def protocols(as_json: AsJson = False) -> None:
     """List the protocols: data set, ways, numbers of classes, and whether the data is available."""
     with exit_on_error(as_json):
-        rows = [_protocol_facts(protocol) for protocol in PROTOCOLS.values()]
+        rows = [_describe_protocol(protocol) for protocol in PROTOCOLS.values()]
         typer.echo(json.dumps({"protocols": rows}) if as_json else _format_table(rows))
 
 
-def _protocol_facts(protocol: Protocol) -> dict[str, Any]:
+def _describe_protocol(protocol: Protocol) -> dict[str, Any]:
     place = protocol.place()
     return {
         "name": protocol.name,

@@ -11,16 +11,13 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
     SkipBad,
-    accept_read_options,
+    accept_option_groups,
     describe_migration,
     find_library,
-    load_model,
     name_motion,
     print_skipped,
 )
@@ -37,7 +34,7 @@ __all__ = ["recognise"]
 _RUNNERS_UP = 3  # further actions in the table
 
 
-@accept_read_options
+@accept_option_groups
 def recognise(
     files: Annotated[
         list[Path],
@@ -63,12 +60,10 @@ def recognise(
     csv: CsvFile = None,
     latex: LatexFile = None,
     skip_bad: SkipBad = False,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Recognise the enrolled action in each recording, with a confidence, or answer unknown.
@@ -76,14 +71,14 @@ def recognise(
     The answers of several recordings, or of a folder, are printed as they come.
     """
     with exit_on_error(as_json):
-        found_files, skipped = _list_files(files)
-        if page is not None and (len(found_files) > 1 or each):
+        recordings, skipped = _list_files(files)
+        if page is not None and (len(recordings) > 1 or each):
             raise ConfigError("--explain takes one recording and cannot be combined with --each")
         check_folders(csv, latex)
-        first = options.read(found_files[0]) if len(found_files) == 1 else None  # before the model is loaded
+        first = options.read(recordings[0]) if len(recordings) == 1 else None  # before the model is loaded
         with Recogniser.load(
             find_library(library),
-            model=load_model(model, encoders, metrics),
+            model=model.load(),
             threshold=threshold,
             false_alarms=false_alarms,
             migrate=migrate,
@@ -94,22 +89,22 @@ def recognise(
                 )
             rows: list[dict[str, Any]] = []
             printer = None
-            if len(found_files) > 1 and not as_json:
-                printer = _RowPrinter(found_files, tuple(recogniser.actions))
-            found: list[Recognition] = []
+            if len(recordings) > 1 and not as_json:
+                printer = _RowPrinter(recordings, tuple(recogniser.actions))
+            answers: list[Recognition] = []
             motion = first
-            for file in found_files:
+            for file in recordings:
                 try:
                     motion = name_motion(options.read(file) if first is None else first, file)
-                    found = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+                    answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
                 except JeanieError as error:
                     if not skip_bad:
                         raise
                     skipped.append({"file": str(file), "reason": str(error)})
                     continue
                 new = [
-                    _answer_facts(file, motion, answer, person if each else None)
-                    for person, answer in enumerate(found)
+                    _describe_answer(file, motion, answer, person if each else None)
+                    for person, answer in enumerate(answers)
                 ]
                 rows += new
                 if printer is not None:
@@ -121,11 +116,11 @@ def recognise(
             notes = [describe_migration(recogniser.migrated)]
             notes += [f"{name}: {path}" for name, path in written.items()]
             if page is not None and motion is not None:
-                explanation = recogniser.explain(motion, found[0])
+                explanation = recogniser.explain(motion, answers[0])
                 explanation.write_html(page)
                 facts |= {"page": str(page), "explanation": explanation.json()}
                 notes += [explanation.text, f"{page}: explanation page"]
-        print_report(facts, [*([] if printer else [_answer_table(rows)]), *notes], as_json)
+        print_report(facts, [*([] if printer else [_build_answer_table(rows)]), *notes], as_json)
         if not as_json:
             print_skipped(skipped)
         if skipped and not rows:
@@ -136,12 +131,12 @@ def recognise(
 
 def _list_files(paths: Sequence[Path]) -> tuple[list[Path], list[dict[str, str]]]:
     """Return the recordings in files and folders; files of an unknown format in folders are listed as skipped."""
-    found: list[Path] = []
+    recordings: list[Path] = []
     skipped: list[dict[str, str]] = []
     for path in paths:
         below = list_recordings(path)
         if below == [path]:
-            found.append(path)
+            recordings.append(path)
             continue
         for file in below:
             try:
@@ -149,11 +144,11 @@ def _list_files(paths: Sequence[Path]) -> tuple[list[Path], list[dict[str, str]]
             except DataError as error:
                 skipped.append({"file": str(file), "reason": str(error)})
             else:
-                found.append(file)
-    if not found:
+                recordings.append(file)
+    if not recordings:
         reason = f"; the first file: {skipped[0]['reason']}" if skipped else ""
         raise DataError(f"{paths[0]}: contains no recording of a known format{reason}")
-    return found, skipped
+    return recordings, skipped
 
 
 class _RowPrinter:
@@ -181,19 +176,19 @@ def _format_scores(row: dict[str, Any]) -> str:
     return ", ".join(f"{label} {value:.3f}" for label, value in near)
 
 
-def _answer_facts(file: Path, motion: Motion, found: Recognition, person: int | None) -> dict[str, Any]:
+def _describe_answer(file: Path, motion: Motion, answer: Recognition, person: int | None) -> dict[str, Any]:
     seconds = None if motion.rate is None else (0.0, len(motion) / motion.rate)
     return {
-        **describe_result(str(file), found.label, found.confidence, found.distance, seconds),
+        **describe_result(str(file), answer.label, answer.confidence, answer.distance, seconds),
         **({} if person is None else {"person": person}),
-        "nearest": found.nearest,
-        "example": found.example,
-        "scores": dict(found.scores),
-        **({"warnings": list(found.warnings)} if found.warnings else {}),
+        "nearest": answer.nearest,
+        "example": answer.example,
+        "scores": dict(answer.scores),
+        **({"warnings": list(answer.warnings)} if answer.warnings else {}),
     }
 
 
-def _answer_table(rows: Sequence[dict[str, Any]]) -> Table:
+def _build_answer_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return a table with one row per answer: action, confidence and the nearest actions."""
     table = Table("file", box=None, pad_edge=False)
     if any("person" in row for row in rows):

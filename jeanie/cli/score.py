@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from jeanie.cli.options import accept_read_options, name_motion
+from jeanie.cli.options import accept_option_groups, name_motion
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.exercise.score import Score, ScoreConfig
@@ -15,7 +15,7 @@ from jeanie.recogniser.exercise.score import score as score_motion
 __all__ = ["score"]
 
 
-@accept_read_options
+@accept_option_groups
 def score(
     example: Annotated[Path, typer.Argument(help="Reference performance.")],
     recording: Annotated[Path, typer.Argument(help="Performance to score.")],
@@ -47,20 +47,20 @@ def score(
         references = [name_motion(options.read(file), file) for file in (example, *(reference or ()))]
         motion = name_motion(options.read(recording), recording)
         config = ScoreConfig(tolerance=tolerance, tempo=tempo)
-        found = score_motion(references, motion.mirror() if other_side else motion, config)
-        page = {} if html is None else {"page": str(found.write_html(html))}
+        result = score_motion(references, motion.mirror() if other_side else motion, config)
+        page = {} if html is None else {"page": str(result.write_html(html))}
         note = "" if html is None else f"{html}: page of both performances"
         names = {"file": str(recording), "reference": [str(motion.name) for motion in references]}
-        print_report(names | found.json() | page, [found.text, _build_table(found), note], as_json)
+        print_report(names | result.json() | page, [result.text, _build_table(result), note], as_json)
 
 
-def _build_table(found: Score) -> Table:
+def _build_table(result: Score) -> Table:
     """Return one row per joint: points, deviation, and range of motion beside that of the reference."""
     table = Table("joint", box=None, pad_edge=False)
     for name in ("points lost", "deviation", "range of motion", "reference"):
         table.add_column(name, justify="right")
-    for one in found.joints:
-        ranges = [side.get(one.joint) for side in (found.angles, found.reference_angles)]
+    for joint in result.joints:
+        ranges = [side.get(joint.joint) for side in (result.angles, result.reference_angles)]
         cells = ["" if pair is None else f"{pair[1] - pair[0]:.0f}°" for pair in ranges]
-        table.add_row(one.joint.replace("_", " "), f"{one.points:.1f}", f"{one.degrees:.0f}°", *cells)
+        table.add_row(joint.joint.replace("_", " "), f"{joint.points:.1f}", f"{joint.degrees:.0f}°", *cells)
     return table

@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
+    accept_option_groups,
     find_library,
-    load_model,
 )
 from jeanie.cli.terminal import exit_on_error
 from jeanie.errors import ConfigError
@@ -23,6 +21,7 @@ from jeanie.recogniser.recogniser import Recogniser
 __all__ = ["serve"]
 
 
+@accept_option_groups
 def serve(
     library: Place = None,
     host: Annotated[
@@ -46,11 +45,10 @@ def serve(
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
     ] = 0.5,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
+    *,
+    model: ModelSource,
 ) -> None:
     """Open a page that learns movements from the camera and recognises them; with a REST and WebSocket interface."""
     with exit_on_error(as_json):
@@ -70,7 +68,7 @@ def serve(
 
         with Recogniser.load(
             find_library(library, make=True),
-            model=load_model(model, encoders, metrics),
+            model=model.load(),
             threshold=threshold,
             migrate=migrate,
         ) as recogniser:

@@ -102,15 +102,15 @@ def tables(
         table, place = get_table(name), Path("tables") if out is None else out
         preset = _preset(table, quick, seeds, tune_trials, small_rivals)
         base = _base(table, recipe, config)
-        placed = list_cells(table, preset, base=base, rows=row or (), columns=column or ())
-        if not placed:
+        placed_cells = list_cells(table, preset, base=base, rows=row or (), columns=column or ())
+        if not placed_cells:
             raise ConfigError(f"{table.name}: these rows and columns have no cell to measure; see --list")
 
         def fill() -> FilledTable:
-            return fill_table(table, preset, placed, place, quick=quick)
+            return fill_table(table, preset, placed_cells, place, quick=quick)
 
         if not render:
-            cells, workers = [one.cell for one in placed], jobs or os.cpu_count() or 1
+            cells, workers = [one.cell for one in placed_cells], jobs or os.cpu_count() or 1
             part = None if shard is None else Shard.parse(shard)
             if not as_json:
                 _announce(cells if part is None else part.select(cells), place, workers)

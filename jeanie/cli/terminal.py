@@ -25,12 +25,12 @@ __all__ = [
     "AsJson",
     "LogProgress",
     "exit_on_error",
+    "get_user_folder",
     "print_report",
     "print_table",
     "quantity",
     "show_progress",
     "track_command",
-    "user_folder",
 ]
 
 _command: ContextVar[Callable[..., None] | None] = ContextVar("command", default=None)
@@ -148,7 +148,7 @@ def show_progress(shown: bool, what: str = "clips") -> Iterator[Any]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def user_folder(kind: Literal["data", "cache"]) -> Path:
+def get_user_folder(kind: Literal["data", "cache"]) -> Path:
     """Return the folder for this user's data or cache, by the rules of the operating system."""
     home = Path.home()
     if sys.platform == "win32":

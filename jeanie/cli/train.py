@@ -20,7 +20,7 @@ from jeanie.cli.options import (
     Shot,
     SkipBad,
     Way,
-    accept_read_options,
+    accept_option_groups,
     format_again,
     list_skipped,
     open_protocol_data,
@@ -31,6 +31,7 @@ from jeanie.compute.distributed import join_process_group
 from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError, JeanieError
 from jeanie.evaluation.protocols import get_protocol
+from jeanie.fewshot.cameras import describe_hidden_joints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.paper.methods import get_method
 from jeanie.training.config import TrainConfig
@@ -38,7 +39,6 @@ from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 from jeanie.training.run import Run
 from jeanie.training.train import ProgressCallback, TrainingProgress
 from jeanie.training.train import train as train_model
-from jeanie.views.camera import NEAREST
 
 __all__ = ["train"]
 
@@ -49,7 +49,7 @@ def _describe_option(option: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-@accept_read_options
+@accept_option_groups
 def train(
     protocol: ProtocolName,
     recipe: Annotated[
@@ -98,29 +98,29 @@ def train(
 ) -> None:
     """Train on all splits of a protocol, or on one. Ctrl-C keeps a checkpoint; --resume continues it."""
     with exit_on_error(as_json), join_process_group(device) as world:
-        chosen = get_protocol(protocol)
+        task = get_protocol(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
         initial = _load_initial_model(start, recipe, encoders, metrics)
         flags = {"episodes": episodes, "seed": seed}
         parts = _name_parts(initial, encoders, metrics)
-        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, chosen.dataset)
-        name = chosen.name if method is None else f"{chosen.name}-{method}"
+        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, task.dataset)
+        name = task.name if method is None else f"{task.name}-{method}"
         place = Path("runs") / name if out is None else out
-        dataset = open_protocol_data(chosen, root, pattern, options, skip_bad)
-        if train_classes is None and not chosen.train_classes[0]:
-            train_classes = next((count for count in chosen.train_classes if count), None)
-        given = {"--train-classes": train_classes, "--way": way, "--shot": shot, "--root": root}
-        again = format_again(protocol, given | {"--pattern": pattern}, options)
-        shown = world.is_first and not as_json
-        if shown:
+        dataset = open_protocol_data(task, root, pattern, options, skip_bad)
+        if train_classes is None and not task.train_classes[0]:
+            train_classes = next((count for count in task.train_classes if count), None)
+        test_flags = {"--train-classes": train_classes, "--way": way, "--shot": shot, "--root": root}
+        again = format_again(protocol, test_flags | {"--pattern": pattern}, options)
+        is_verbose = world.is_first and not as_json
+        if is_verbose:
             suffix = "" if method is None else f", method {method}"
             print_skipped(list_skipped(dataset))
-            typer.echo(f"training {chosen.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
-        with _show_bars(shown) as watcher:
+            typer.echo(f"training {task.name}, recipe {recipe}{suffix}, writing to {place}", err=True)
+        with _show_bars(is_verbose) as watcher:
             try:
                 run = train_model(
                     settings.model if initial is None else initial.with_config(settings.model.model_dump()),
-                    chosen,
+                    task,
                     config=settings.train,
                     out=place,
                     dataset=dataset,
@@ -157,8 +157,8 @@ def _name_parts(
     initial: FewShotModel | None, encoders: list[str] | None, metrics: list[str] | None
 ) -> dict[str, Any]:
     """Return the settings that --encoder and --metric change; those of an initial model stay."""
-    given = {"--encoder": encoders or [], "--metric": metrics or []}
-    for option, paths in given.items():
+    import_paths = {"--encoder": encoders or [], "--metric": metrics or []}
+    for option, paths in import_paths.items():
         if len(paths) > 1:
             raise ConfigError(f"{option} names one part of the model to train, got {', '.join(paths)}")
     if initial is not None:
@@ -247,27 +247,22 @@ def _describe_step(step: TrainingProgress) -> str:
 def _run_facts(run: Run) -> dict[str, Any]:
     seed = run.recipe.train.seed
     facts = {"run": str(run.path), "protocol": run.protocol, "seed": seed, "splits": run.summary()}
-    hidden = run.facts.get("hidden_joints")
-    return facts if hidden is None else {**facts, "hidden_joints": hidden}
+    hidden_joints = run.facts.get("hidden_joints")
+    return facts if hidden_joints is None else {**facts, "hidden_joints": hidden_joints}
 
 
 def _format_summary(run: Run, again: str) -> str:
     """Return one line per split, and the next command to run, whose arguments after the run are ``again``."""
     lines = []
     for row in run.summary():
-        found = row["validation"]
-        kept = (
-            f"validation {found['accuracy']:.1f} ± {found['ci95']:.1f} % at episode {row['best_episode']}"
-            if found
+        validation = row["validation"]
+        outcome = (
+            f"validation {validation['accuracy']:.1f} ± {validation['ci95']:.1f} % at episode {row['best_episode']}"
+            if validation
             else "not validated, the last weights are kept"
         )
-        lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {kept}")
-    hidden = run.facts.get("hidden_joints")
-    if hidden is not None and hidden["hidden"]:
-        share = 100 * hidden["hidden"] / hidden["measured"]
-        lines.append(
-            f"{hidden['hidden']} of {hidden['measured']} joints in simulated views ({share:.2g} %) were behind a "
-            f"camera or nearer than {NEAREST} m, and missing in that view"
-        )
+        lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {outcome}")
+    if sentence := describe_hidden_joints(run.facts.get("hidden_joints", {})):
+        lines.append(sentence)
     lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {again}")
     return "\n".join(lines)

@@ -6,13 +6,11 @@ from typing import Annotated
 import typer
 
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
     Migrate,
-    ModelFolder,
+    ModelSource,
     Place,
+    accept_option_groups,
     find_library,
-    load_model,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.recogniser.library.library import Library
@@ -33,18 +31,18 @@ def export(
         print_report(facts, [f"{file}: {quantity(count, 'example')}"], as_json)
 
 
+@accept_option_groups
 def import_(
     file: Annotated[Path, typer.Argument(help="File written by jeanie export.")],
     library: Place = None,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     migrate: Migrate = False,
     as_json: AsJson = False,
+    *,
+    model: ModelSource,
 ) -> None:
     """Add the actions of an exported library to this library."""
     with exit_on_error(as_json):
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         check_export(file, loaded, migrate=migrate)  # before a library is made
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:
             imported = recogniser.merge(file, migrate=migrate)

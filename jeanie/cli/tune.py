@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli.options import Pattern, ProtocolName, Shot, SkipBad, Way, accept_read_options
+from jeanie.cli.options import Pattern, ProtocolName, Shot, SkipBad, Way, accept_option_groups
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError
@@ -19,7 +19,7 @@ from jeanie.training.recipes import RECIPES, Recipe, get_recipe
 __all__ = ["tune"]
 
 
-@accept_read_options
+@accept_option_groups
 def tune(
     protocol: ProtocolName,
     trials: Annotated[int, typer.Option(min=1, help="Total number of trials of the study.")] = 50,

@@ -13,13 +13,10 @@ import typer
 
 from jeanie.cli.live_count import count_in_folder, count_live
 from jeanie.cli.options import (
-    EncoderPaths,
-    MetricPaths,
-    ModelFolder,
+    ModelSource,
     Place,
-    accept_read_options,
-    default_library,
-    load_model,
+    accept_option_groups,
+    get_default_library,
     name_motion,
 )
 from jeanie.cli.terminal import exit_on_error
@@ -38,7 +35,7 @@ Persons = Literal["together", "each"]
 _CHECKED_FRAMES = 30  # of standard input
 
 
-@accept_read_options
+@accept_option_groups
 def watch(
     source: Annotated[
         str,
@@ -64,23 +61,21 @@ def watch(
         bool, typer.Option("--once", help="Stop when all recordings in the folder are done.")
     ] = False,
     every: Annotated[float, typer.Option(min=0.05, help="Seconds between two scans of the folder.")] = 1.0,
-    model: ModelFolder = None,
-    encoders: EncoderPaths = None,
-    metrics: MetricPaths = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line and event.")
     ] = False,
     *,
+    model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Recognise movements live, from frames on standard input or from recordings that arrive in a folder."""
     with exit_on_error(as_json):
-        place = library or str(default_library())
+        place = library or str(get_default_library())
         if "://" not in place and not Path(place).exists():
             raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
-        loaded = load_model(model, encoders, metrics)
+        loaded = model.load()
         with suppress(KeyboardInterrupt), Recogniser.load(place, model=loaded) as recogniser:
             if not recogniser.actions:
                 raise ConfigError(
@@ -179,8 +174,8 @@ def _watch_folder(
         for person, answer in enumerate(answers):
             whose = about | ({"person": person} if each else {})
             if unknown or answer.label is not None:
-                noted = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
-                _print_answer(noted, answer.label, answer.confidence, answer.distance, None, as_json)
+                facts = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
+                _print_answer(facts, answer.label, answer.confidence, answer.distance, None, as_json)
     return bad
 
 

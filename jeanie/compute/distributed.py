@@ -108,20 +108,20 @@ def join_process_group(device: str | torch.device | None = None) -> Iterator[Wor
     Raises:
         ConfigError: The device does not exist.
     """
-    chosen = _select_device(device)
+    target_device = _select_device(device)
     if distributed.is_available() and distributed.is_initialized():
-        yield World(distributed.get_rank(), distributed.get_world_size(), chosen)
+        yield World(distributed.get_rank(), distributed.get_world_size(), target_device)
     elif int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield World(device=chosen)
+        yield World(device=target_device)
     else:
-        if chosen.type == "cuda":
-            torch.cuda.set_device(chosen)
+        if target_device.type == "cuda":
+            torch.cuda.set_device(target_device)
         # The first optimiser step imports this module. If a process group exists then, the module keeps it alive, and
         # its threads sometimes abort the process at exit. So import it first.
         import_module("torch._dynamo")
-        distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+        distributed.init_process_group("nccl" if target_device.type == "cuda" else "gloo")
         try:
-            yield World(distributed.get_rank(), distributed.get_world_size(), chosen)
+            yield World(distributed.get_rank(), distributed.get_world_size(), target_device)
         finally:
             distributed.destroy_process_group()
 

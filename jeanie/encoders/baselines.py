@@ -14,7 +14,7 @@ from jeanie.encoders.config import ImageEncoderConfig, ViewAdaptiveEncoderConfig
 from jeanie.encoders.resnet import ResNet
 from jeanie.errors import ConfigError
 
-__all__ = ["ImageEncoder", "ViewAdaptive", "arrange_colour_thirds", "build_baseline", "euler_rotation"]
+__all__ = ["ImageEncoder", "ViewAdaptive", "arrange_colour_thirds", "build_baseline", "make_euler_rotation"]
 
 _GROUPS = 8
 _POSE_WIDTH = (
@@ -96,16 +96,16 @@ class _SmallNetwork(nn.Sequential):
 
     def __init__(self, channels: int, width: int, features: int) -> None:
         super().__init__(
-            *_convolution(channels, width, stride=1),
-            *_convolution(width, 2 * width, stride=2),
-            *_convolution(2 * width, 4 * width, stride=2),
+            *_build_convolution(channels, width, stride=1),
+            *_build_convolution(width, 2 * width, stride=2),
+            *_build_convolution(2 * width, 4 * width, stride=2),
             nn.AdaptiveAvgPool2d(_GRID),
             nn.Flatten(),
             nn.Linear(4 * width * _GRID**2, features),
         )
 
 
-def _convolution(before: int, after: int, *, stride: int, kernel: int = 3) -> list[nn.Module]:
+def _build_convolution(before: int, after: int, *, stride: int, kernel: int = 3) -> list[nn.Module]:
     return [
         nn.Conv2d(before, after, kernel, stride, padding=kernel // 2),
         nn.GroupNorm(_GROUPS, after),
@@ -131,7 +131,7 @@ class ViewAdaptive(nn.Module):
     ) -> Float[Tensor, "*batch length joint 3"]:
         """Return the joints as seen from the estimated viewpoints."""
         pose: Tensor = self.poses(blocks)
-        rotation, position = euler_rotation(pose[..., :3]), pose[..., None, 3:]
+        rotation, position = make_euler_rotation(pose[..., :3]), pose[..., None, 3:]
         return (blocks - position) @ rotation.mT
 
     def forward(self, blocks: Float[Tensor, "*batch length joint 3"]) -> Float[Tensor, "*batch feature"]:
@@ -139,7 +139,7 @@ class ViewAdaptive(nn.Module):
         return features
 
 
-def euler_rotation(angles_rad: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
+def make_euler_rotation(angles_rad: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
     """Return R_z(c) R_y(b) R_x(a) of angles (a, b, c): column vectors, right-handed, radians."""
     (ca, cb, cc), (sa, sb, sc) = angles_rad.cos().unbind(-1), angles_rad.sin().unbind(-1)
     rows = (
@@ -182,8 +182,8 @@ class _BlockPose(nn.Module):
     def __init__(self, width: int, *, kernel: int = 3) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            *_convolution(3, width, stride=2, kernel=kernel),
-            *_convolution(width, 2 * width, stride=2, kernel=kernel),
+            *_build_convolution(3, width, stride=2, kernel=kernel),
+            *_build_convolution(width, 2 * width, stride=2, kernel=kernel),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )

@@ -1,5 +1,6 @@
 """Evaluate a model, or one model per split, on the test episodes of a protocol."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -78,10 +79,14 @@ def evaluate(
     tests = [_select_tests(split, limit) for split in splits]
     classes = sort_tags([tag for split in splits for tag in split.test_classes])
     parts: dict[str, list[Predictions]] = {}
+    hidden: Counter[str] = Counter()
     for split_model, numbers, store in _prepare_models(model, splits, dataset):
         groups = [(number, name, test) for number in numbers for name, test in tests[number].items()]
         episodes = [test for *_, test in groups]
+        before = _count_hidden_joints(split_model)
         predictions = predict(split_model, store, episodes, classes, rule=rule, progress=progress)
+        hidden.update(_count_hidden_joints(split_model))
+        hidden.subtract(before)
         for (number, variant, _), rows in zip(groups, predictions, strict=True):
             parts.setdefault(variant, []).append(rows.with_numbers(split=number))
     return Report(
@@ -99,6 +104,7 @@ def evaluate(
         versions=get_versions(),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         class_names=tuple(get_class_name(protocol.dataset, tag) for tag in classes),
+        hidden_joints=dict(hidden) if hidden["measured"] else {},
     )
 
 
@@ -148,6 +154,13 @@ def model_of(models: Models, split: Split) -> Method:
     if split.name not in models:
         raise ConfigError(f"no model for split {split.name!r}, only for {', '.join(sorted(models))}")
     return models[split.name]
+
+
+def _count_hidden_joints(model: Method) -> dict[str, int]:
+    """Return how many joints simulated cameras of a model and its components have measured, and did not see."""
+    parts = model.modules() if isinstance(model, FewShotModel) else ()
+    counts = [part.hidden_joints for part in parts if isinstance(part, FewShotModel)]
+    return {name: sum(getattr(count, name) for count in counts) for name in ("hidden", "measured")}
 
 
 def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode]]:

@@ -19,7 +19,7 @@ from jeanie.fewshot.batching import (
     encode_groups,
     evaluation_mode,
 )
-from jeanie.fewshot.classes import Rule, attention_distances, class_distances, classify
+from jeanie.fewshot.classes import Rule, classify, compute_attention_distances, compute_class_distances
 from jeanie.fewshot.episodes import Episode, Tag
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
@@ -177,7 +177,7 @@ def _class_columns(
     """Return the distances of an episode, combined per class if the model does so, and the class of each column."""
     every_class = torch.arange(episode.way)
     if class_rule == "attention":
-        return attention_distances(distances, episode.support_labels, episode.way), every_class
+        return compute_attention_distances(distances, episode.support_labels, episode.way), every_class
     # prototypes of several supports have one column per class
     is_per_support = distances.shape[1] == len(episode.support)
     return distances, episode.support_labels if is_per_support else every_class
@@ -187,7 +187,7 @@ def _predict_episode(
     number: int, episode: Episode, distances: Tensor, labels: Tensor, index: dict[Tag, int], rule: Rule
 ) -> Predictions:
     numbers = torch.tensor([index[tag] for tag in episode.classes])
-    by_class = class_distances(distances, labels, episode.way, rule)
+    by_class = compute_class_distances(distances, labels, episode.way, rule)
     predicted = classify(distances, labels, episode.way, rule)
     label = episode.query_labels[:, None]
     zero = torch.zeros_like(episode.query)

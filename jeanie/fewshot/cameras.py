@@ -5,6 +5,7 @@ simulates the same views.
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +18,17 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.views.camera import CameraViews
+from jeanie.views.camera import NEAREST, CameraViews
 from jeanie.views.camera_position import CameraPositions, correct_height, find_mean_torso
 
-__all__ = ["CameraGroupsConfig", "ClipViews", "HiddenJoints", "check_has_depth", "measure_views"]
+__all__ = [
+    "CameraGroupsConfig",
+    "ClipViews",
+    "HiddenJoints",
+    "check_has_depth",
+    "describe_hidden_joints",
+    "measure_views",
+]
 
 _DECIMALS = 3  # millimetres: estimates do not depend on the rounding of a machine
 
@@ -31,7 +39,7 @@ class ClipViews(Protocol):
 
     @property
     def kind(self) -> str: ...
-    def find_distance(self, motion: Motion) -> float | None: ...
+    def find_camera(self, motion: Motion) -> tuple[float, float] | None: ...
 
 
 def check_has_depth(layout: Layout, views: str) -> None:
@@ -78,12 +86,13 @@ class CameraGroupsConfig(Config):
         }
         return cls(**{name: np.round(value, _DECIMALS).tolist() for name, value in values.items()})
 
-    def find_distance(self, motion: Motion) -> float:
-        """Return the distance of the camera of a motion; the mean distance if the motion is not in metres."""
+    def find_position(self, motion: Motion) -> tuple[float, float]:
+        """Return distance and height of the camera of a motion; the means if the motion is not in metres."""
         torso = find_mean_torso(motion) if motion.layout.unit == "m" else None
         if torso is None or not bool(torso.isfinite().all()):
-            return self.distance
-        return self.distances[bisect_right(self.x, float(torso[0]))]
+            return self.distance, self.height
+        column, row = bisect_right(self.x, float(torso[0])), bisect_right(self.y, float(torso[1]))
+        return self.distances[column], self.heights[row]
 
 
 class HiddenJoints:
@@ -109,11 +118,26 @@ class HiddenJoints:
             self.hidden += int(torch.logical_and(~seen, valid).sum())
 
 
+def describe_hidden_joints(counts: Mapping[str, int]) -> str:
+    """Return a sentence on the joints that simulated cameras did not see; empty if they saw all.
+
+    Args:
+        counts: Numbers ``hidden`` and ``measured``, or nothing if no camera was simulated.
+    """
+    if not counts.get("hidden"):
+        return ""
+    share = 100 * counts["hidden"] / counts["measured"]
+    return (
+        f"{counts['hidden']} of {counts['measured']} joints in simulated views ({share:.2g} %) were behind a camera or "
+        f"nearer than {NEAREST} m, and missing in that view"
+    )
+
+
 def measure_views(
     joints: Float[Tensor, "clip person frame joint 3"],
     valid: Bool[Tensor, "clip person frame joint"],
     views: CameraViews,
-    distances: Float[Tensor, " clip"] | None,
+    cameras: Float[Tensor, "clip 2"] | None,
     hidden: HiddenJoints | None,
 ) -> tuple[
     Float[Tensor, "clip person azimuth altitude frame joint 3"],
@@ -124,11 +148,13 @@ def measure_views(
     Args:
         joints, valid: Centred joints in metres, and their mask.
         views: The simulated cameras.
-        distances: Distance of the recording camera of each clip in metres (default: that of ``views``).
+        cameras: Distance of the recording camera of each clip in metres, and its elevation in degrees (default: those
+            of ``views``).
         hidden: Counts the joints that are not seen.
     """
-    measured, seen = views.measure(joints, None if distances is None else distances[:, None])
+    places = () if cameras is None else cameras[:, None].unbind(-1)
+    measured, is_visible = views.measure(joints, *places)
     valid = valid[:, :, None, None]
     if hidden is not None:
-        hidden.add(seen, valid)
-    return measured, valid if bool(seen.all()) else valid & seen
+        hidden.add(is_visible, valid)
+    return measured, valid if bool(is_visible.all()) else valid & is_visible

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from jeanie.errors import ConfigError, ShapeError
 from jeanie.fewshot.features import Features
 
-__all__ = ["Rule", "attention_distances", "average_classes", "class_distances", "classify"]
+__all__ = ["Rule", "average_classes", "classify", "compute_attention_distances", "compute_class_distances"]
 
 Rule = Literal["nearest", "mean"]
 
@@ -46,10 +46,10 @@ def classify(
         raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
     if len(support_labels.unique()) < way:
         raise ShapeError(f"the rule 'mean' needs a support of each of the {way} classes")
-    return class_distances(distances, support_labels, way, rule).argmin(1)
+    return compute_class_distances(distances, support_labels, way, rule).argmin(1)
 
 
-def class_distances(
+def compute_class_distances(
     distances: Float[Tensor, "query support"], support_labels: Int[Tensor, " support"], way: int, rule: Rule
 ) -> Float[Tensor, "query way"]:
     """Return the distance of every query to every class: to its nearest support, or the mean over its supports."""
@@ -98,7 +98,7 @@ def _interpolate_blocks(
     return torch.lerp(values[rows, low], values[rows, high], share)
 
 
-def attention_distances(
+def compute_attention_distances(
     distances: Float[Tensor, "query support"], labels: Int[Tensor, " support"], way: int
 ) -> Float[Tensor, "query way"]:
     """Return -log of the attention per class, a(q, s) = softmax over supports of cos(q, s) (Matching Nets, Eq. 1).

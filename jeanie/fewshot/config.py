@@ -15,7 +15,7 @@ from jeanie.fewshot.inputs import InputConfig, PrepareConfig
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.views import CAMERAS, Camera, CameraViews, EulerSimple, EulerViews
-from jeanie.views.camera import SENSORS
+from jeanie.views.camera import SENSORS, compute_elevation
 from jeanie.views.euler import Order
 
 __all__ = [
@@ -63,8 +63,8 @@ class _GridConfig(Config):
         default="query", description="motions that get views: the query (4-D), or query and support (6-D)"
     )
 
-    def find_distance(self, motion: Motion) -> float | None:
-        """Return the distance of the camera that recorded a motion; None if it has no influence."""
+    def find_camera(self, motion: Motion) -> tuple[float, float] | None:
+        """Return distance and elevation of the camera that recorded a motion; None if they have no influence."""
         return None
 
 
@@ -148,16 +148,18 @@ class CameraViewsConfig(_GridConfig):
         )
         return CameraViews(camera, self.azimuth, self.altitude, self.step, units="metres")
 
-    def find_distance(self, motion: Motion) -> float | None:
-        """Return the distance of the camera that recorded a motion; None if all clips have the same."""
+    def find_camera(self, motion: Motion) -> tuple[float, float] | None:
+        """Return distance and elevation of the camera that recorded a motion; None if all clips have the same."""
         if self.distance is not None:
             return None
-        for setup, _, distance in self.setups:
-            if setup == motion.setup:
-                return distance
         if self.setups:
-            return sum(row[2] for row in self.setups) / len(self.setups)
-        return None if self.groups is None else self.groups.find_distance(motion)
+            rows = [row for row in self.setups if row[0] == motion.setup] or self.setups
+            height, distance = (sum(row[i] for row in rows) / len(rows) for i in (1, 2))
+        elif self.groups is not None:
+            distance, height = self.groups.find_position(motion)
+        else:
+            return None
+        return distance, compute_elevation(height if self.height is None else self.height, distance)
 
 
 ViewConfig = Annotated[NoViewsConfig | EulerViewsConfig | CameraViewsConfig, Field(discriminator="kind")]

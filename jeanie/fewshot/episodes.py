@@ -377,11 +377,11 @@ def limit_episodes(episodes: Sequence[Episode], limit: int) -> Sequence[Episode]
     """Return the first ``limit`` episodes; fixed exemplars keep ``limit`` queries per class, evenly spaced."""
     if not isinstance(episodes, Exemplars):
         return [episodes[number] for number in range(min(limit, len(episodes)))]
-    (whole,) = episodes
-    kept = []
-    for number in range(whole.way):
-        places = torch.nonzero(whole.query_labels == number)[:, 0]
+    (episode,) = episodes
+    selections = []
+    for number in range(episode.way):
+        places = torch.nonzero(episode.query_labels == number)[:, 0]
         count = min(limit, len(places))
-        kept.append(places[torch.arange(count) * len(places) // max(1, count)])
-    chosen = torch.cat(kept)
-    return [replace(whole, query=whole.query[chosen], query_labels=whole.query_labels[chosen])]
+        selections.append(places[torch.arange(count) * len(places) // max(1, count)])
+    queries = torch.cat(selections)
+    return [replace(episode, query=episode.query[queries], query_labels=episode.query_labels[queries])]

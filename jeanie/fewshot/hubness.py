@@ -57,13 +57,15 @@ class HubnessCorrection(nn.Module):
 
     def factor(self, support: Features) -> Float[Tensor, " clip"]:
         """Return the factor of the distances to each of these motions; for two matched persons, r is their mean."""
-        squared = self._mean_squared_distance(support.values)
+        squared = self._average_squared_distance(support.values)
         if support.second is not None and support.paired is not None:
-            both = (squared + self._mean_squared_distance(support.second)) / 2
+            both = (squared + self._average_squared_distance(support.second)) / 2
             squared = torch.where(support.paired, both, squared)
         return (2 * self.get_buffer("spread") / squared.clamp_min(1e-12)) ** self.power
 
-    def _mean_squared_distance(self, values: Float[Tensor, "clip block feature"]) -> Float[Tensor, " clip"]:
+    def _average_squared_distance(
+        self, values: Float[Tensor, "clip block feature"]
+    ) -> Float[Tensor, " clip"]:
         """Return r(s) of every motion."""
         self._check_shape(values)
         deviation = (values - self.get_buffer("course")).square().sum(-1).mean(1)

@@ -17,7 +17,7 @@ from jeanie.fewshot.cameras import ClipViews, HiddenJoints, check_has_depth, mea
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.convert import convert
-from jeanie.skeleton.facing import depth_axis, face, rotate_to_travel
+from jeanie.skeleton.facing import face, find_depth_axis, rotate_to_travel
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normalise import Scale, centre, scale, scale_by_bones
@@ -135,7 +135,7 @@ class Batch:
     """Prepared motions, padded to the longest one: the input of ``FewShotModel.features``.
 
     Missing joints, absent persons and padding are 0. ``components`` are the same clips, prepared for the components of
-    the model. ``distances`` are those of the recording cameras in metres, if they are known.
+    the model. ``cameras`` are distances (metres) and elevations (degrees) of the recording cameras, if they are known.
     """
 
     joints: Float[Tensor, "clip person frame joint 3"]
@@ -143,7 +143,7 @@ class Batch:
     frames: Int[Tensor, " clip"]
     layout: Layout
     components: "tuple[Batch, ...]" = ()
-    distances: Float[Tensor, " clip"] | None = None
+    cameras: Float[Tensor, "clip 2"] | None = None
 
     def __len__(self) -> int:
         return self.joints.shape[0]
@@ -155,9 +155,9 @@ class Batch:
 
     def __getitem__(self, index: slice | Tensor) -> "Batch":
         components = tuple(batch[index] for batch in self.components)
-        distances = None if self.distances is None else self.distances[index]
+        cameras = None if self.cameras is None else self.cameras[index]
         return Batch(
-            self.joints[index], self.valid[index], self.frames[index], self.layout, components, distances
+            self.joints[index], self.valid[index], self.frames[index], self.layout, components, cameras
         )
 
     def mirror(self) -> "Batch":
@@ -176,19 +176,19 @@ class Batch:
             joints=self.joints.to(device=device, dtype=dtype),
             valid=self.valid.to(device),
             frames=self.frames.to(device),
-            distances=None if self.distances is None else self.distances.to(device=device, dtype=dtype),
+            cameras=None if self.cameras is None else self.cameras.to(device=device, dtype=dtype),
             components=tuple(batch.to(device, dtype) for batch in self.components),
         )
 
 
 @dataclass(frozen=True)
 class PreparedClip:
-    """One prepared motion, and the distance of the camera that recorded it, if it is known."""
+    """One prepared motion, and distance and elevation of the camera that recorded it, if they are known."""
 
     joints: Float[Tensor, "frame person joint 3"]
     valid: Bool[Tensor, "frame person joint"]
     layout: Layout
-    distance: float | None = None
+    camera: tuple[float, float] | None = None
 
 
 def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> PreparedClip:
@@ -212,17 +212,17 @@ def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.fl
         joints, valid = interpolate(joints, valid, sample_at_rate(len(joints), motion.rate, config.rate))
     if config.frames is not None:
         joints, valid = interpolate(joints, valid, space_evenly(len(joints), config.frames))
-    bodies, seen = joints.transpose(0, 1), valid.transpose(0, 1)
+    bodies, is_valid = joints.transpose(0, 1), valid.transpose(0, 1)
     if config.facing == "travel":
-        bodies = rotate_to_travel(bodies, motion.layout, seen)
-    bodies = _centre_bodies(bodies, seen, motion, config)
+        bodies = rotate_to_travel(bodies, motion.layout, is_valid)
+    bodies = _centre_bodies(bodies, is_valid, motion, config)
     if config.size == "bones":
-        bodies = scale_by_bones(bodies, motion.layout, seen)
+        bodies = scale_by_bones(bodies, motion.layout, is_valid)
     if config.facing in ("frame", "clip"):
-        bodies = face(bodies, motion.layout, config.facing, seen)
+        bodies = face(bodies, motion.layout, config.facing, is_valid)
     if config.flat:
         bodies = bodies.clone()
-        bodies[..., depth_axis(motion.layout)] = 0.0
+        bodies[..., find_depth_axis(motion.layout)] = 0.0
     return PreparedClip(bodies.transpose(0, 1), valid, motion.layout)
 
 
@@ -274,9 +274,9 @@ def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
     frames = torch.tensor([len(clip.joints) for clip in clips])
     padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
     mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
-    known = [clip.distance for clip in clips if clip.distance is not None]
-    distances = torch.tensor(known, dtype=padded.dtype) if len(known) == len(clips) else None
-    return Batch(padded, mask, frames, layout, distances=distances)
+    known_cameras = [clip.camera for clip in clips if clip.camera is not None]
+    cameras = torch.tensor(known_cameras, dtype=padded.dtype) if len(known_cameras) == len(clips) else None
+    return Batch(padded, mask, frames, layout, cameras=cameras)
 
 
 class Store:
@@ -289,7 +289,7 @@ class Store:
         config: How motions are prepared.
         dtype: The dtype of the joints.
         limit: Largest size of the cache in bytes. Motions that do not fit are prepared on every use.
-        views: Settings of the simulated views; they give the distance of the camera that recorded a motion.
+        views: Settings of the simulated views; they give the position of the camera that recorded a motion.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class Store:
         clip = prepare(motion, self.config, self._dtype)
         if self._views is not None:
             check_has_depth(motion.layout, self._views.kind)
-            clip = replace(clip, distance=self._views.find_distance(motion))
+            clip = replace(clip, camera=self._views.find_camera(motion))
         size = clip.joints.nbytes + clip.valid.nbytes
         if size <= self._free_bytes:
             self._free_bytes -= size
@@ -355,7 +355,7 @@ def arrange(
     """
     joints, valid = batch.joints, batch.valid
     if isinstance(views, CameraViews):
-        joints, valid = measure_views(joints, valid, views, batch.distances, hidden)
+        joints, valid = measure_views(joints, valid, views, batch.cameras, hidden)
     elif views is not None:
         axes = -joints.ndim + (joints := views(joints)).ndim
         valid = valid[(slice(None),) * 2 + (None,) * axes]
@@ -377,8 +377,8 @@ def _arrange_rotated(joints: Tensor, valid: Tensor, batch: Batch, config: InputC
     else:
         joints = face(joints, layout, "block", valid)
     if config.scale != "none":
-        frames, seen = joints.flatten(-4, -3), valid.flatten(-3, -2)
-        joints = scale(frames, config.scale, layout, seen).unflatten(-3, joints.shape[-4:-2])
+        frames, is_valid = joints.flatten(-4, -3), valid.flatten(-3, -2)
+        joints = scale(frames, config.scale, layout, is_valid).unflatten(-3, joints.shape[-4:-2])
     return _combine_streams(joints, valid, layout, config)
 
 

@@ -263,7 +263,7 @@ class FewShotModel(nn.Module):
         components = tuple(
             part._encode(clips, side) for part, clips in zip(self._models(), batch.components, strict=True)
         )
-        return replace(own, components=components, factor=self._hubness_factor(own))
+        return replace(own, components=components, factor=self._compute_hubness_factor(own))
 
     def _count_numbers(self, batch: Batch, views: Any) -> int:
         """Return the number of input values of the encoder per clip."""
@@ -285,7 +285,7 @@ class FewShotModel(nn.Module):
         share = share / share.sum(1, keepdim=True).clamp_min(1)
         return Features(torch.einsum("np,np...->n...", share, encoded).movedim(-2, 1), counts)
 
-    def _hubness_factor(self, features: Features) -> Tensor | None:
+    def _compute_hubness_factor(self, features: Features) -> Tensor | None:
         """Return the hubness factors of clips as supports; None for queries in several views."""
         if self.hubness_correction is None or features.values.dim() > 3:
             return None
@@ -322,7 +322,7 @@ class FewShotModel(nn.Module):
             for part, features in zip(self._models(), support.components, strict=True)
         )
         own = average_classes(self.comparison.reduce(support), labels, way)
-        return replace(own, components=components, factor=self._hubness_factor(own))
+        return replace(own, components=components, factor=self._compute_hubness_factor(own))
 
     def forward(self, query: Batch, support: Batch) -> Float[Tensor, "query support"]:
         """Return the distance of every query to every support."""

@@ -51,22 +51,22 @@ def resolve_encoder(
     Raises:
         PartError: The configuration names an encoder that the caller did not name, or the layout is unknown.
     """
-    known = config.encoder if isinstance(config.encoder, CustomEncoderConfig) else None
+    custom = config.encoder if isinstance(config.encoder, CustomEncoderConfig) else None
     named = _list_named(part)
     if named is not None:
-        if known is None:
+        if custom is None:
             return config, None
-        part = _select_named(known.module, named, "encoder")
+        part = _select_named(custom.module, named, "encoder")
     if layout is None:
         raise PartError(
             "an encoder needs to know the joints: give layout, or set inputs.prepare.body to 'canonical'"
         )
     block, channels = config.inputs.block, config.inputs.channels
-    options = None if known is None or known.module != get_import_path(part) else known.options
+    options = None if custom is None or custom.module != get_import_path(part) else custom.options
     if isinstance(part, nn.Module):
         module = part
     else:
-        options = {} if known is None or known.options is None else known.options
+        options = {} if custom is None or custom.options is None else custom.options
         module = _make_encoder(part, layout, block, channels, options)
     record = CustomEncoderConfig(
         module=get_import_path(part),
@@ -122,10 +122,10 @@ def _select_named(path: str, named: Collection[Any], option: str) -> Any:
     """Return the part that a configuration names; a path is imported if the caller named it too."""
     paths = [one if isinstance(one, str) else get_import_path(one) for one in named]
     if path not in paths:
-        given = f", got {', '.join(paths)}" if paths else ""
+        hint = f", got {', '.join(paths)}" if paths else ""
         raise PartError(
             f"this model has the {option} {path or 'of an object'} from outside jeanie, and only code that you name is "
-            f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){given}"
+            f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){hint}"
         )
     found = next(one for one, other in zip(named, paths, strict=True) if other == path)
     return import_object(path) if isinstance(found, str) else found

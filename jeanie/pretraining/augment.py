@@ -131,19 +131,19 @@ def augment(
     factor = torch.exp(strength.lengths * normal(batch, 15))
     factor = (factor + factor[:, list(_CORE.mirror_indices)]) / 2
     bones = functional.normalize(bones, dim=-1) * lengths * factor[:, None, :, None]
-    made = torch.einsum("ij,bfjc->bfic", _ANCESTORS, bones) + place[:, :, None]
-    tilt = strength.tilt_rad * normal(batch, 1, 1, 3) * made.new_tensor([1.0, 0.0, 1.0])
-    made = _rotate(made, tilt)
-    made = made + unit * strength.bias * normal(batch, 1, 15, 3)
-    made = made + unit * _draw_guess_errors(batch, frames, strength, generator)
+    positions = torch.einsum("ij,bfjc->bfic", _ANCESTORS, bones) + place[:, :, None]
+    tilt = strength.tilt_rad * normal(batch, 1, 1, 3) * positions.new_tensor([1.0, 0.0, 1.0])
+    positions = _rotate(positions, tilt)
+    positions = positions + unit * strength.bias * normal(batch, 1, 15, 3)
+    positions = positions + unit * _draw_guess_errors(batch, frames, strength, generator)
     # the jitter differs between clips and is larger at hands and feet
     shake = (
         strength.jitter
         * normal(batch, 1, 1, 1).abs()
         * torch.ones(15, 1).index_fill(0, torch.tensor(_ENDS), 2.0)
     )
-    made = _lose_ends(made + unit * shake * normal(batch, frames, 15, 3), strength, generator)
-    return _swap_sides(made, strength, generator) if strength.swap else made
+    positions = _lose_ends(positions + unit * shake * normal(batch, frames, 15, 3), strength, generator)
+    return _swap_sides(positions, strength, generator) if strength.swap else positions
 
 
 def _draw_limb_rotations(
@@ -177,8 +177,8 @@ def _draw_guess_errors(
     far = torch.rand(batch, 1, 1, 1, generator=generator)
     for limb, (_, middle, end) in enumerate(_LIMBS):
         left = limb % 2 == 0
-        chosen = (far < strength.hidden / 2) if left else (far > 1 - strength.hidden / 2)
-        error[:, :, [middle, end]] = slow[:, :, 2 * limb : 2 * limb + 2] * chosen
+        is_hidden = (far < strength.hidden / 2) if left else (far > 1 - strength.hidden / 2)
+        error[:, :, [middle, end]] = slow[:, :, 2 * limb : 2 * limb + 2] * is_hidden
     return error
 
 
@@ -251,7 +251,7 @@ def _draw_present(
     limb = torch.zeros(4, 15, dtype=torch.bool)
     for row, joints in zip(limb, _LIMBS, strict=True):
         row[list(joints[1:])] = True
-    chosen = limb[torch.randint(0, 4, (motions,), generator=generator)]
+    limbs = limb[torch.randint(0, 4, (motions,), generator=generator)]
     legs = limb[2] | limb[3]
-    gone = torch.where(kind < 0.4, single, torch.where(kind < 0.7, chosen, legs.expand(motions, 15)))
+    gone = torch.where(kind < 0.4, single, torch.where(kind < 0.7, limbs, legs.expand(motions, 15)))
     return ~(gone & (kind < 1))

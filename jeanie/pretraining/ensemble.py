@@ -46,21 +46,21 @@ def pretrain(
     (out / "members").mkdir(parents=True, exist_ok=True)
     members = config.member_settings
     numbered = [(number, *member) for number, member in enumerate(members, 1)]
-    missing = [member for member in numbered if not _member_path(out, *member[1:]).exists()]
+    missing = [member for member in numbered if not _get_member_path(out, *member[1:]).exists()]
     workers = min(jobs, max(1, len(missing)))
     for _ in run_parallel(_train_member, missing, jobs=workers, shared=(windows, out, progress)):
         pass
     model = FewShotModel(configure_ensemble(config))
     weights = model.state_dict()
     for index, member in enumerate(members):
-        for name, tensor in load(_member_path(out, *member).read_bytes()).items():
+        for name, tensor in load(_get_member_path(out, *member).read_bytes()).items():
             weights[name.replace("members.0.", f"members.{index}.")] = tensor
     model.load_state_dict(weights)
     model.save(out, half=True)
     return FewShotModel.load(out)
 
 
-def _member_path(out: Path, settings: PretrainConfig, seed: int) -> Path:
+def _get_member_path(out: Path, settings: PretrainConfig, seed: int) -> Path:
     """Return the file of a member, named by its seed and a hash of its settings."""
     return out / "members" / f"{seed}-{hash_json(settings.model_dump())[:12]}.safetensors"
 
@@ -73,7 +73,7 @@ def _train_member(
 ) -> None:
     """Train a member and write its weights and its loss curve."""
     number, config, seed = member
-    path, curve = _member_path(out, config, seed), []
+    path, curve = _get_member_path(out, config, seed), []
 
     def record(now: Progress) -> None:
         curve.append(json.dumps({"step": now.step, "loss": now.loss, "accuracy": now.accuracy}) + "\n")

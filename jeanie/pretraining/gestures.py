@@ -128,10 +128,10 @@ def _draw_way_points(classes: int, generator: Generator) -> Float[Tensor, "class
         contacts = torch.tensor(_CONTACTS)[(uniform(classes, _POINTS) * len(_CONTACTS)).long()]
         free = torch.where((uniform(classes, _POINTS) < 0.2)[..., None], contacts, free)
         ring = _draw_ellipses(classes, generator)
-        chosen = torch.where((uniform(classes) < 0.22)[:, None, None], ring, free)
-        length = chosen.norm(dim=-1, keepdim=True).clamp_min(1e-3)
-        chosen = chosen / length * length.clamp(0.3, 0.99)
-        points[..., hand] = chosen * torch.tensor([side, 1.0, 1.0])
+        way_points = torch.where((uniform(classes) < 0.22)[:, None, None], ring, free)
+        length = way_points.norm(dim=-1, keepdim=True).clamp_min(1e-3)
+        way_points = way_points / length * length.clamp(0.3, 0.99)
+        points[..., hand] = way_points * torch.tensor([side, 1.0, 1.0])
     for foot, side in ((RIGHT_FOOT, 1.0), (LEFT_FOOT, -1.0)):
         kick = uniform(classes, _POINTS, 3) * torch.tensor([0.9, 0.75, 1.4]) + torch.tensor(
             [-0.25, 0.05, -0.95]

@@ -92,8 +92,8 @@ def pose_body(
         step = curves[..., foot] + gait[:, None, None] * stride
         joints[hip], joints[hip + 1], joints[hip + 2] = _solve_leg(pelvis, ground, step, bend, sizes, sign)
     joints[2] = upper(zero, 0.45 * trunk, zero)
-    made = torch.stack([joints[joint] for joint in range(15)], 2)
-    return _turn(made, curves[..., TURN], pelvis * (1 - curves.new_tensor(_UP)))
+    body = torch.stack([joints[joint] for joint in range(15)], 2)
+    return _turn(body, curves[..., TURN], pelvis * (1 - curves.new_tensor(_UP)))
 
 
 def _place_pelvis(curves: Tensor, ground: Tensor, bend: Tensor, sizes: list[Tensor]) -> Tensor:
@@ -145,8 +145,8 @@ def _solve_limb(
     """
     length = reach.norm(dim=-1, keepdim=True).clamp_min(1e-4)
     along = reach / length
-    most, least = 0.999 * (first + second), 1.05 * (first - second).abs() + 0.02
-    length = torch.minimum(torch.maximum(length, least), most)
+    longest, least = 0.999 * (first + second), 1.05 * (first - second).abs() + 0.02
+    length = torch.minimum(torch.maximum(length, least), longest)
     cosine = ((first**2 + length**2 - second**2) / (2 * first * length)).clamp(-1, 1)
     aside = functional.normalize(pole - (pole * along).sum(-1, keepdim=True) * along, dim=-1)
     middle = start + first * (cosine * along + (1 - cosine**2).clamp_min(0).sqrt() * aside)

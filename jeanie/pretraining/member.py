@@ -109,7 +109,7 @@ def pretrain_member(
     averaged.load_state_dict(model.state_dict())
     batches = draw_batches(windows, config, torch.Generator().manual_seed(seed))
     first = next(batches)
-    sharpness = nn.Parameter(_initial_sharpness(model, first, config))
+    sharpness = nn.Parameter(_get_initial_sharpness(model, first, config))
     groups = [
         {"params": model.parameters(), "weight_decay": config.weight_decay},
         {"params": [sharpness], "weight_decay": 0.0},
@@ -138,7 +138,7 @@ def pretrain_member(
 
 
 @torch.no_grad()
-def _initial_sharpness(model: FewShotModel, pairs: tuple[Batch, Batch], config: PretrainConfig) -> Tensor:
+def _get_initial_sharpness(model: FewShotModel, pairs: tuple[Batch, Batch], config: PretrainConfig) -> Tensor:
     """Return the logarithm of the configured factor, or of the one that gives the first distances deviation 1."""
     if config.sharpness is not None:
         return torch.tensor(math.log(config.sharpness))

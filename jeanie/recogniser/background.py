@@ -1,5 +1,6 @@
 """The background set: motions that are never enrolled, to judge whether a distance is small or large."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from jeanie.datasets import open_dataset
 from jeanie.errors import DataError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import SHIPPED
+from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.skeleton.canonical_body import sample_core_joints
 
@@ -36,6 +38,7 @@ COHORT_SHARE = 1 / 32  # nearest motions of a cohort that count, per motion of t
 _MAX_BYTES = 2**25
 _MIN_DISTANCE = 1e-9  # smaller distances have the logarithm of this one
 _MOMENTS = 64  # stored moments per motion: twice as many as a model reads
+_KEPT_SETS = 2  # encoded background sets that a process keeps
 
 
 def log_distance(distances: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
@@ -108,16 +111,35 @@ class BackgroundSet:
 
     @classmethod
     def for_model(cls, model: FewShotModel, path: Path = BACKGROUND_FILE) -> "BackgroundSet":
-        """Encode the motions of a file if the model uses canonical bodies, otherwise synthetic motions."""
-        if model.config.inputs.prepare.body == "canonical" and path.is_file():
-            return cls.from_motions(model, read_motions(path))
-        clips = open_dataset("synthetic")
-        rows = np.linspace(0, len(clips) - 1, GENERATED_MOTIONS)  # covers all actions, subjects and cameras
-        return cls.from_motions(model, [clips[int(row)] for row in rows])
+        """Encode the motions of a file if the model uses canonical bodies, otherwise synthetic motions.
+
+        The sets of the last two models are kept in memory: all recognisers of a process that use equal models share
+        one.
+        """
+        device = next((str(weight.device) for weight in model.parameters()), "cpu")
+        key = fingerprint(model), device, path
+        with _lock:
+            if key not in _encoded:
+                _encoded[key] = cls.from_motions(model, _background_motions(model, path))
+                for oldest in list(_encoded)[:-_KEPT_SETS]:
+                    del _encoded[oldest]
+            return _encoded[key]
 
     def measure_supports(self, model: FewShotModel, supports: Features) -> CohortStatistics:
         """Return the statistics of the log distances from the background set to each support."""
         return CohortStatistics.from_distances(model.compare(self.query, supports).T)
+
+
+_lock = threading.Lock()
+_encoded: dict[tuple[str, str, Path], BackgroundSet] = {}
+
+
+def _background_motions(model: FewShotModel, path: Path) -> list[Motion]:
+    if model.config.inputs.prepare.body == "canonical" and path.is_file():
+        return read_motions(path)
+    clips = open_dataset("synthetic")
+    rows = np.linspace(0, len(clips) - 1, GENERATED_MOTIONS)  # covers all actions, subjects and cameras
+    return [clips[int(row)] for row in rows]
 
 
 def write_motions(path: Path, motions: Sequence[Motion]) -> None:

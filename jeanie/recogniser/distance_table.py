@@ -33,24 +33,24 @@ class DistanceTable:
         old_rows, new_rows = _split_keys(rows, self._rows)
         old_columns, new_columns = _split_keys(columns, self._columns)
         if self._logs is not None and old_rows and old_columns:
-            known = self._logs[_find_keys(rows, old_rows, self._rows)]
-            known = known[:, _find_keys(columns, old_columns, self._columns)]
-            logs[torch.tensor(old_rows)[:, None], torch.tensor(old_columns)] = known
+            old_logs = self._logs[_find_keys(rows, old_rows, self._rows)]
+            old_logs = old_logs[:, _find_keys(columns, old_columns, self._columns)]
+            logs[torch.tensor(old_rows)[:, None], torch.tensor(old_columns)] = old_logs
         if new_columns:
             at = torch.tensor(new_columns)
             logs[:, at] = log_distance(model.compare(queries, supports[at]))
         if new_rows and old_columns:
-            at, kept = torch.tensor(new_rows), torch.tensor(old_columns)
-            logs[at[:, None], kept] = log_distance(model.compare(queries[at], supports[kept]))
+            at, old = torch.tensor(new_rows), torch.tensor(old_columns)
+            logs[at[:, None], old] = log_distance(model.compare(queries[at], supports[old]))
         self._rows, self._columns, self._logs = rows, columns, logs
         return logs
 
 
 def _split_keys(keys: Sequence[int], known: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the positions of known keys, and those of new keys."""
-    seen = set(known)
-    return [at for at, key in enumerate(keys) if key in seen], [
-        at for at, key in enumerate(keys) if key not in seen
+    known_set = set(known)
+    return [at for at, key in enumerate(keys) if key in known_set], [
+        at for at, key in enumerate(keys) if key not in known_set
     ]
 
 

@@ -18,7 +18,7 @@ from jeanie.recogniser.background import BackgroundSet, CohortStatistics, log_di
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.recogniser.library.library import Example, Library
-from jeanie.recogniser.search.windows import coarse_basis, project_features
+from jeanie.recogniser.search.windows import compute_coarse_basis, project_features
 from jeanie.skeleton import Motion
 
 __all__ = ["Gallery", "GallerySnapshot", "NearestExamples", "encode_motions", "find_middle"]
@@ -159,10 +159,10 @@ class Gallery:
         # an example that is enrolled meanwhile is not in the index; the next snapshot sees a higher revision
         new = (example for example in self.library.examples(after=last) if example.id in index)
         parts = list(self._encode(new))
-        kept = [row for row, example in enumerate(old.ids) if example in index] if old is not None else []
-        if old is not None and kept:
-            rows = torch.tensor(kept, device=old.action.device)
-            ids = tuple(old.ids[row] for row in kept)
+        old_rows = [row for row, example in enumerate(old.ids) if example in index] if old is not None else []
+        if old is not None and old_rows:
+            rows = torch.tensor(old_rows, device=old.action.device)
+            ids = tuple(old.ids[row] for row in old_rows)
             parts.insert(0, _Rows(ids, old.features[rows], old.background[rows]))
         if not parts:
             return None
@@ -174,7 +174,7 @@ class Gallery:
         action = torch.tensor([number[index[example]] for example in ids], device=background.mean.device)
         coarse = None
         if len(ids) >= PRUNING_SIZE:
-            self._basis = coarse_basis(self.model) if self._basis is None else self._basis
+            self._basis = compute_coarse_basis(self.model) if self._basis is None else self._basis
             coarse = None if self._basis is None else project_features(features, self._basis)
         groups = self._compare_within_actions(ids, features, action, actions)
         within_action = background.mean.new_full((len(actions),), torch.nan)
@@ -223,15 +223,15 @@ class Gallery:
             parts.append(table)
         if self.model.views is None:
             numbers = [at for at, label in enumerate(actions) if not label.startswith(NEGATIVE_PREFIX)]
-            wanted = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
-            is_own = action == wanted[:, None]
+            member_actions = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
+            is_own = action == member_actions[:, None]
             rows = [own.nonzero()[-_MAX_COMPARED:, 0].tolist() for own in is_own]
-            chosen = [
+            member_rows = [
                 own[groups[number].middle if number in groups else 0]
-                for number, own in zip(wanted.tolist(), rows, strict=True)
+                for number, own in zip(member_actions.tolist(), rows, strict=True)
             ]
-            keys = tuple(ids[row] for row in chosen)
-            members = features[torch.tensor(chosen, device=action.device)]
+            keys = tuple(ids[row] for row in member_rows)
+            members = features[torch.tensor(member_rows, device=action.device)]
             table = self._example_table.update(self.model, keys, members, ids, features)
             parts.append(table.masked_fill(is_own, torch.inf))
         return torch.cat(parts).T if parts else features.values.new_zeros(len(features), 0)

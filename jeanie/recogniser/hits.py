@@ -1,9 +1,10 @@
 """Hits: segments or clips of an archive with a calibrated confidence, in the vocabulary of all results."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError
@@ -12,9 +13,10 @@ from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.search.find import Match
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Hit", "describe_result", "rate_matches"]
+__all__ = ["Hit", "cut_segments", "describe_result", "rate_matches"]
 
 _LABEL = "example"
+Segment = TypeVar("Segment", "Match", "Hit")
 
 
 def describe_result(
@@ -66,38 +68,42 @@ class Hit:
         result = describe_result(self.file, self.label, self.confidence, self.distance, self.seconds)
         return result | {"clip": self.clip, "start_frame": self.start, "end_frame": self.end}
 
-    def cut(self, archive: Dataset) -> Motion:
-        """Return the motion of the segment."""
-        return archive.motions[self.clip][self.start : self.end]
+
+def cut_segments(archive: Dataset, segments: Iterable[Segment]) -> Iterator[tuple[Segment, Motion]]:
+    """Yield the matches or hits with their motions, clip by clip, so that every clip is read once."""
+    for clip, group in groupby(
+        sorted(segments, key=lambda segment: segment.clip), lambda segment: segment.clip
+    ):
+        motion = archive.motions[clip]
+        for segment in group:
+            yield segment, motion[segment.start : segment.end]
 
 
 def rate_matches(
-    model: FewShotModel, example: Motion, archive: Dataset, matches: Iterable[Match]
+    model: FewShotModel, example: Motion, archive: Dataset, matches: Sequence[Match]
 ) -> list[Hit]:
     """Return the matches of a search with the confidence of ``Recogniser`` that they show the action of the example.
 
     A segment that cannot be recognised, for example because hardly anybody is visible, has confidence 0.
     """
-    hits = []
+    confidences = {}
     with Recogniser.load(model=model) as recogniser:
         recogniser.enrol(_LABEL, example)
-        for match in matches:
+        for match, segment in cut_segments(archive, matches):
             try:
-                segment = archive.motions[match.clip][match.start : match.end]
-                confidence = recogniser.recognise(segment).confidence
+                confidences[match] = recogniser.recognise(segment).confidence
             except DataError:
-                confidence = 0.0
-            file = match.name or f"clip {match.clip}"
-            hits.append(
-                Hit(
-                    match.clip,
-                    file,
-                    match.label,
-                    match.start,
-                    match.end,
-                    match.rate,
-                    confidence,
-                    match.distance,
-                )
-            )
-    return hits
+                confidences[match] = 0.0
+    return [
+        Hit(
+            match.clip,
+            match.name or f"clip {match.clip}",
+            match.label,
+            match.start,
+            match.end,
+            match.rate,
+            confidences[match],
+            match.distance,
+        )
+        for match in matches
+    ]

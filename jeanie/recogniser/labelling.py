@@ -174,16 +174,16 @@ def propagate(
     graph, degree = build_graph(neighbours)
     mass = spread_labels(graph, seeds, config.alpha)
     even = _EVEN_SHARE * mass.sum() * degree.sqrt() / degree.sqrt().sum()
-    whole = mass.sum(1) + even
-    shares = mass / torch.where(whole > 0, whole, 1.0)[:, None]
+    total = mass.sum(1) + even
+    shares = mass / torch.where(total > 0, total, 1.0)[:, None]
     shares[torch.tensor(examples)] = torch.nn.functional.one_hot(own, len(classes)).double()
     confidence, best = shares.max(1)
     is_sure = (confidence >= config.abstain) & (confidence > 0)
-    chosen = tuple(
+    assigned_labels = tuple(
         classes[number] if sure else None
         for number, sure in zip(best.tolist(), is_sure.tolist(), strict=True)
     )
-    return Labelling(chosen, confidence, shares, classes)
+    return Labelling(assigned_labels, confidence, shares, classes)
 
 
 def label(
@@ -223,9 +223,11 @@ def label(
     )
     numbers = iter(range(len(motions), len(motions) + len(outside)))
     rows = [next(numbers) if isinstance(example, Motion) else example for _, example in examples]
-    whole = propagate(neighbours, rows, [tag for tag, _ in examples], config)
+    labelling = propagate(neighbours, rows, [tag for tag, _ in examples], config)
     inside = slice(len(motions))
-    return Labelling(whole.labels[inside], whole.confidence[inside], whole.shares[inside], whole.classes)
+    return Labelling(
+        labelling.labels[inside], labelling.confidence[inside], labelling.shares[inside], labelling.classes
+    )
 
 
 def _check_examples(examples: Sequence[tuple[Tag, Motion | int]], motions: int, outside: int) -> None:
@@ -253,5 +255,5 @@ class _Concatenation(LazyMotions):
         return len(self.archive) + len(self.outside)
 
     def load(self, number: int) -> Motion:
-        known = len(self.archive)
-        return self.archive[number] if number < known else self.outside[number - known]
+        count = len(self.archive)
+        return self.archive[number] if number < count else self.outside[number - count]

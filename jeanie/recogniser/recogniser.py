@@ -196,10 +196,10 @@ class Recogniser:
         Returns:
             The number of calibration recordings in the library.
         """
-        given = [motions] if isinstance(motions, Motion) else list(motions)
-        if not given:
+        motion_list = [motions] if isinstance(motions, Motion) else list(motions)
+        if not motion_list:
             raise ConfigError("no recording to calibrate with; give one or more")
-        recordings = cut_recordings(map(_check_motion, given))
+        recordings = cut_recordings(map(_check_motion, motion_list))
         for recording in recordings:
             encode_motions(self.model, [recording], "support")
         return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
@@ -293,8 +293,8 @@ class Recogniser:
             self._snapshot = snapshot
         if snapshot is None:
             return replace(NO_MATCH, warnings=list_warnings(motion))
-        found = self._gallery.find_nearest(query, snapshot)
-        distances = dict(zip(snapshot.actions, found.distances.tolist(), strict=True))
+        neighbours = self._gallery.find_nearest(query, snapshot)
+        distances = dict(zip(snapshot.actions, neighbours.distances.tolist(), strict=True))
         scores = {
             label: distance for label, distance in distances.items() if not label.startswith(NEGATIVE_PREFIX)
         }
@@ -302,8 +302,8 @@ class Recogniser:
             return replace(NO_MATCH, warnings=list_warnings(motion))
         accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
         nearest = min(accepted or scores, key=scores.__getitem__)
-        confidence = self._compute_confidence(nearest, distances, found, snapshot) if accepted else 0.0
-        example = snapshot.ids[int(found.rows[snapshot.actions.index(nearest)])]
+        confidence = self._compute_confidence(nearest, distances, neighbours, snapshot) if accepted else 0.0
+        example = snapshot.ids[int(neighbours.rows[snapshot.actions.index(nearest)])]
         return Recognition(
             label=nearest if accepted and confidence >= self.threshold else None,
             distance=scores[nearest],
@@ -316,7 +316,7 @@ class Recogniser:
         )
 
     def _compute_confidence(
-        self, label: str, distances: dict[str, float], found: NearestExamples, snapshot: GallerySnapshot
+        self, label: str, distances: dict[str, float], neighbours: NearestExamples, snapshot: GallerySnapshot
     ) -> float:
         """Return the confidence of the nearest action. Its negative examples count as another action."""
         others = [
@@ -325,14 +325,14 @@ class Recogniser:
             if other != label and (other == NEGATIVE_PREFIX + label or not other.startswith(NEGATIVE_PREFIX))
         ]
         action = snapshot.actions.index(label)
-        row = int(found.rows[action])
+        row = int(neighbours.rows[action])
         nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
-        own = torch.cat([logs[1:], found.calibration.to(logs)])
+        own = torch.cat([logs[1:], neighbours.calibration.to(logs)])
         evidence = compute_evidence(
             nearest,
             min(logs[1:], default=nearest),
             snapshot.background[row].with_members(snapshot.members[row]),
-            found.background.with_members(own),
+            neighbours.background.with_members(own),
             snapshot.within_action[action],
             1 + len(others),
             len(own),
@@ -352,17 +352,17 @@ class Recogniser:
 
     def _assign_model(self) -> None:
         """Store the fingerprint of this model in the library before its first example."""
-        known = self.library.get(_MODEL_KEY)
-        if known is None or not self._fingerprints.accept(known):
+        stored_fingerprint = self.library.get(_MODEL_KEY)
+        if stored_fingerprint is None or not self._fingerprints.accept(stored_fingerprint):
             self._migrate(allowed=False)
             self.library.set(_MODEL_KEY, self._fingerprints.current)
 
     def _migrate(self, allowed: bool) -> int:
         """Assign the library to this model; return how many examples belonged to another model."""
-        known = self.library.get(_MODEL_KEY)
-        count = 0 if self._fingerprints.accept(known) else len(self.library.index())
+        stored_fingerprint = self.library.get(_MODEL_KEY)
+        count = 0 if self._fingerprints.accept(stored_fingerprint) else len(self.library.index())
         if count:
-            self._fingerprints.check(known, self.library.place, migrate=allowed)
+            self._fingerprints.check(stored_fingerprint, self.library.place, migrate=allowed)
             self.library.set(_MODEL_KEY, self._fingerprints.current)
         return count
 

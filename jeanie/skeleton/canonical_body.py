@@ -51,8 +51,8 @@ def compute_canonical_body(
         body, path = normalise_bodies(joints, present, partner=compute_centres(joints, present).flip(0))
     else:
         body, path = normalise_bodies(joints, present)
-    whole, valid = append_path(body, path, present)
-    return whole.transpose(0, 1), valid.expand(frames, *valid.shape)
+    body_and_path, valid = append_path(body, path, present)
+    return body_and_path.transpose(0, 1), valid.expand(frames, *valid.shape)
 
 
 def append_path(
@@ -79,8 +79,12 @@ def sample_core_joints(
     if core.layout.up == "z":
         x, y, z = core.joints.unbind(-1)
         core = core.replace(joints=torch.stack([x, z, -y], -1))
-    seen = core.valid.flatten(1).any(1)
-    joints, valid = (core.joints[seen], core.valid[seen]) if bool(seen.any()) else (core.joints, core.valid)
+    is_visible = core.valid.flatten(1).any(1)
+    joints, valid = (
+        (core.joints[is_visible], core.valid[is_visible])
+        if bool(is_visible.any())
+        else (core.joints, core.valid)
+    )
     return average_over_time(interpolate_gaps(joints.to(dtype), valid).movedim(1, 0), frames), valid.any(0)
 
 
@@ -118,9 +122,9 @@ def normalise_bodies(
         The bodies and the paths of their centres.
     """
     centre = compute_centres(joints, present)
-    known = (present[:, _PARENT] & present[:, _CHILD]).to(joints.dtype)
+    has_bone = (present[:, _PARENT] & present[:, _CHILD]).to(joints.dtype)
     lengths = (joints[:, :, _CHILD] - joints[:, :, _PARENT]).norm(dim=-1).mean(1)
-    size = (lengths * known).sum(1) / (known * joints.new_tensor(_LENGTHS)).sum(1).clamp_min(1e-6)
+    size = (lengths * has_bone).sum(1) / (has_bone * joints.new_tensor(_LENGTHS)).sum(1).clamp_min(1e-6)
     size = torch.where(size > 1e-6, size, 1.0)[:, None, None]
     body = (joints - centre[:, :, None]) / size[..., None] * present[:, None, :, None]
     path = centre if partner is None else centre - partner

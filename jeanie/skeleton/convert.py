@@ -141,9 +141,9 @@ def _find_weights(joint: str, source: Layout, pending: tuple[str, ...]) -> Float
     for parts in _list_substitutes(joint):
         if not {*pending, joint} & set(parts):
             rows = [_find_weights(part, source, (*pending, joint)) for part in parts]
-            known = [row for row in rows if row is not None]
-            if len(known) == len(parts):
-                return torch.stack(known).mean(0)
+            known_rows = [row for row in rows if row is not None]
+            if len(known_rows) == len(parts):
+                return torch.stack(known_rows).mean(0)
     return None
 
 

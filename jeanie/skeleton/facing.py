@@ -15,8 +15,8 @@ __all__ = [
     "Scope",
     "compute_lateral_axis",
     "compute_travel_direction",
-    "depth_axis",
     "face",
+    "find_depth_axis",
     "rotate_to_travel",
 ]
 
@@ -55,11 +55,11 @@ def face(
         )
     valid = resolve_mask(joints, layout, valid)
     joints = torch.where(valid[..., None], joints, 0.0)
-    depth = depth_axis(layout)
+    depth = find_depth_axis(layout)
     line = compute_lateral_axis(joints, layout, valid)[..., [0, depth]]
     if per == "frame":
-        seen = (line != 0).any(-1)
-        line = interpolate_gaps(line.movedim(-2, 0), seen.movedim(-1, 0)).movedim(0, -2)
+        has_line = (line != 0).any(-1)
+        line = interpolate_gaps(line.movedim(-2, 0), has_line.movedim(-1, 0)).movedim(0, -2)
     else:
         line = line.sum(-2, keepdim=True)  # the sum has the direction of the mean
     return _rotate_line_to_x(joints, line, depth)
@@ -80,7 +80,7 @@ def rotate_to_travel(
             f"the direction of travel needs depth, layout {layout.name!r} has {layout.dims} dimensions; lift it first"
         )
     valid = resolve_mask(joints, layout, valid)
-    depth = depth_axis(layout)
+    depth = find_depth_axis(layout)
     line = compute_travel_direction(joints, layout, valid)[..., None, [0, depth]]
     return _rotate_line_to_x(torch.where(valid[..., None], joints, 0.0), line, depth)
 
@@ -105,8 +105,8 @@ def compute_lateral_axis(
             f"layout {layout.name!r} has neither shoulders nor hips: it has no facing direction"
         )
     left, right = (list(side) for side in zip(*pairs, strict=True))
-    seen = valid[..., left] & valid[..., right]
-    lines = torch.where(seen[..., None], joints[..., right, :] - joints[..., left, :], 0.0)
+    has_both = valid[..., left] & valid[..., right]
+    lines = torch.where(has_both[..., None], joints[..., right, :] - joints[..., left, :], 0.0)
     return lines.sum(-2)
 
 
@@ -124,17 +124,17 @@ def compute_travel_direction(
     """
     valid = resolve_mask(joints, layout, valid)
     index = list(layout.centre)
-    seen = valid[..., index].all(-1).to(joints.dtype)
+    is_visible = valid[..., index].all(-1).to(joints.dtype)
     torso = joints[..., index, :].mean(-2)
-    count = seen.sum(-1, keepdim=True).clamp_min(1)
+    count = is_visible.sum(-1, keepdim=True).clamp_min(1)
     time = torch.arange(joints.shape[-3], device=joints.device, dtype=joints.dtype)
-    centred_time = (time - (seen * time).sum(-1, keepdim=True) / count) * seen
-    mean = (seen[..., None] * torso).sum(-2, keepdim=True) / count[..., None]
+    centred_time = (time - (is_visible * time).sum(-1, keepdim=True) / count) * is_visible
+    mean = (is_visible[..., None] * torso).sum(-2, keepdim=True) / count[..., None]
     # without the mean, far from the origin, the sum would be a small difference of large numbers
     return (centred_time[..., None] * (torso - mean)).sum(-2)
 
 
-def depth_axis(layout: Layout) -> int:
+def find_depth_axis(layout: Layout) -> int:
     """Return the index of the depth coordinate."""
     return 2 if layout.up == "y" else 1
 
@@ -147,8 +147,8 @@ def _rotate_line_to_x(
     ``depth`` is the index of the depth axis. A line of (0, 0) rotates nothing.
     """
     size = torch.linalg.vector_norm(line, dim=-1, keepdim=True)
-    known = size > 0
-    unit = torch.where(known, line / torch.where(known, size, 1.0), line.new_tensor([1.0, 0.0]))
+    has_length = size > 0
+    unit = torch.where(has_length, line / torch.where(has_length, size, 1.0), line.new_tensor([1.0, 0.0]))
     c, s = unit[..., None, 0], unit[..., None, 1]
     rotated = joints.clone()
     rotated[..., 0] = c * joints[..., 0] + s * joints[..., depth]

@@ -192,10 +192,10 @@ def _find_problems(layout: Layout) -> Iterable[str]:
     duplicates = sorted({joint for joint in layout.joints if layout.joints.count(joint) > 1})
     if duplicates:
         yield f"joint {', '.join(duplicates)} is listed more than once; every joint needs its own name"
-    for what, indices in _list_indices(layout):
+    for field, indices in _list_indices(layout):
         for index in indices:
             if not 0 <= index < count:
-                yield f"{what} points at joint {index}, outside 0 to {count - 1}"
+                yield f"{field} points at joint {index}, outside 0 to {count - 1}"
     yield from _find_tree_problems(layout)
     sided = [joint for pair in layout.pairs for joint in pair]
     if len(set(sided)) != len(sided):

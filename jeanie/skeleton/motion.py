@@ -15,6 +15,8 @@ from jeanie.skeleton.layout import Layout
 
 __all__ = ["Motion"]
 
+_TAGS = {"label", "subject", "view", "name", "setup", "take"}
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Motion:
@@ -85,8 +87,8 @@ class Motion:
         return self.joints.shape[0]
 
     def __repr__(self) -> str:
-        known = {"label": self.label, "subject": self.subject, "view": self.view, "rate": self.rate}
-        tags = "".join(f", {key}={value!r}" for key, value in known.items() if value is not None)
+        values = {"label": self.label, "subject": self.subject, "view": self.view, "rate": self.rate}
+        tags = "".join(f", {key}={value!r}" for key, value in values.items() if value is not None)
         return f"Motion({self.name!r}, {self.layout.name}, frames={len(self)}, persons={self.persons}{tags})"
 
     @property
@@ -104,16 +106,20 @@ class Motion:
 
         New joints of the same shape keep the mask unless ``valid`` is given.
         """
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
-        unknown = sorted(changes.keys() - known.keys())
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        unknown = sorted(changes.keys() - values.keys())
         if unknown:
-            raise ConfigError(f"a motion has no {', '.join(unknown)}; its fields are {', '.join(known)}")
+            raise ConfigError(f"a motion has no {', '.join(unknown)}; its fields are {', '.join(values)}")
+        if changes.keys() <= _TAGS:  # nothing to validate; what was measured on the joints stays valid
+            copy = object.__new__(Motion)
+            copy.__dict__.update(self.__dict__ | changes)
+            return copy
         if "joints" in changes and "valid" not in changes:
             shape = tuple(np.shape(changes["joints"]))[:-1]
             frames, persons, count = self.valid.shape
             same = shape == (frames, persons, count) or (persons == 1 and shape == (frames, count))
             changes = {**changes, "valid": self.valid if same else None}
-        return Motion(**{**known, **changes})
+        return Motion(**{**values, **changes})
 
     def __getitem__(self, frames: slice) -> "Motion":
         """Return the motion of a slice of frames; a step divides the frame rate."""
@@ -121,14 +127,14 @@ class Motion:
             raise ShapeError(
                 f"a motion is indexed by a slice of frames, got {frames!r}; for one frame use motion[5:6]"
             )
-        chosen = range(len(self))[frames]
-        if not chosen:
+        numbers = range(len(self))[frames]
+        if not numbers:
             raise ShapeError(
                 f"{self.name or 'a motion'}: {frames} selects none of {len(self)} frames; select at least one"
             )
-        rate = None if self.rate is None else self.rate / abs(chosen.step)
-        if chosen.step < 0:
-            index = torch.tensor(chosen, device=self.joints.device)
+        rate = None if self.rate is None else self.rate / abs(numbers.step)
+        if numbers.step < 0:
+            index = torch.tensor(numbers, device=self.joints.device)
             return self.replace(joints=self.joints[index], valid=self.valid[index], rate=rate)
         return self.replace(joints=self.joints[frames], valid=self.valid[frames], rate=rate)
 
@@ -182,9 +188,9 @@ class Motion:
         """
         if n < 1:
             raise ConfigError(f"choose at least 1 person, got n={n}")
-        seen = self.valid[..., None].to(self.joints.dtype)
-        mean = (self.joints * seen).sum(0) / seen.sum(0).clamp_min(1)
-        energy = ((self.joints - mean).square() * seen).sum(dim=(0, 2, 3))
+        weight = self.valid[..., None].to(self.joints.dtype)
+        mean = (self.joints * weight).sum(0) / weight.sum(0).clamp_min(1)
+        energy = ((self.joints - mean).square() * weight).sum(dim=(0, 2, 3))
         present = self.valid.any(dim=2).any(dim=0)  # a still person comes before an absent one
         order = torch.argsort(torch.where(present, energy, -1.0), descending=True, stable=True)
         indices: list[int] = order[:n].tolist()

@@ -56,12 +56,12 @@ def centre(
     valid = resolve_mask(joints, layout, valid)
     joints = torch.where(valid[..., None], joints, 0.0)
     index = list(layout.centre)
-    seen = valid[..., index].all(-1)
+    has_torso = valid[..., index].all(-1)
     torso = joints[..., index, :].mean(-2)
     count = valid.sum(-1, keepdim=True).clamp_min(1)
     mean = joints.sum(-2) / count
-    known = interpolate_gaps(torso.movedim(-2, 0), seen.movedim(-1, 0)).movedim(0, -2)
-    origin = torch.where(seen.any(-1, keepdim=True)[..., None], known, mean)
+    filled_torso = interpolate_gaps(torso.movedim(-2, 0), has_torso.movedim(-1, 0)).movedim(0, -2)
+    origin = torch.where(has_torso.any(-1, keepdim=True)[..., None], filled_torso, mean)
     return torch.where(valid[..., None], joints - origin[..., None, :], 0.0)
 
 
@@ -96,7 +96,7 @@ def scale(
         raise ConfigError(f"scale is 'axis' or 'body', got {mode!r}")
     check_shapes(joints, layout, valid)
     masked = zero_missing(joints, valid)
-    largest = _largest_coordinate(masked)
+    largest = _find_largest_coordinate(masked)
     if mode == "body":
         largest = largest.amax(dim=-1, keepdim=True).expand_as(largest)
     divisor = torch.where(largest > 0, largest, 1.0)
@@ -127,10 +127,10 @@ def measure_bone_length(
         raise ConfigError(f"layout {layout.name!r} has no bones to measure; scale by 'axis' or 'body'")
     valid = resolve_mask(joints, layout, valid)
     parents, children = (list(ends) for ends in zip(*layout.bones, strict=True))
-    seen = valid[..., parents] & valid[..., children]
+    has_bone = valid[..., parents] & valid[..., children]
     lengths = torch.linalg.vector_norm(joints[..., children, :] - joints[..., parents, :], dim=-1)
-    total = torch.where(seen, lengths, 0.0).sum(dim=(-2, -1))
-    return total / seen.sum(dim=(-2, -1)).clamp_min(1)
+    total = torch.where(has_bone, lengths, 0.0).sum(dim=(-2, -1))
+    return total / has_bone.sum(dim=(-2, -1)).clamp_min(1)
 
 
 def zero_missing(joints: Tensor, valid: Tensor | None) -> Tensor:
@@ -168,7 +168,7 @@ def check_shapes(joints: Tensor, layout: Layout | None, valid: Tensor | None) ->
         )
 
 
-def _largest_coordinate(joints: Float[Tensor, "*batch frame joint 3"]) -> Float[Tensor, "*batch 1 1 3"]:
+def _find_largest_coordinate(joints: Float[Tensor, "*batch frame joint 3"]) -> Float[Tensor, "*batch 1 1 3"]:
     """Return the largest |coordinate| of every axis: max(maximum, -minimum) needs no tensor of all |x|."""
     # frames first if x, y, z are neighbours in memory; both axes at once if each coordinate is a plane
     axes = -3 if joints.stride(-1) == 1 else (-3, -2)

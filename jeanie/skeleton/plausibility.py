@@ -41,6 +41,7 @@ _STRETCHED = (
 _FROZEN = 0.6  # share of frames that repeat the frame before
 _MIN_FROZEN = 15  # frames
 _JUMP, _MAX_JUMP = 0.8, 3.0  # heights per frame: what is a jump, and what no noise of a tracker explains
+_CACHE_KEY = "_body_facts"  # attribute of a motion
 _BACKWARDS = -0.6  # median cosine between the front of the body and its toes or face
 
 
@@ -90,13 +91,21 @@ def suggest_unit(height: float) -> str | None:
 
 
 def measure_body(motion: Motion) -> BodyFacts:
-    """Measure the body of the person who is seen most."""
+    """Measure the body of the person who is seen most; the motion keeps the result."""
+    facts: BodyFacts | None = motion.__dict__.get(_CACHE_KEY)
+    if facts is None:
+        facts = _measure_body(motion)
+        motion.__dict__[_CACHE_KEY] = facts
+    return facts
+
+
+def _measure_body(motion: Motion) -> BodyFacts:
     person = int(motion.valid.sum(dim=(0, 2)).argmax()) if motion.persons > 1 else 0
     joints, valid = motion.joints[:, person], motion.valid[:, person]
     plan = map_joints(motion.layout, CORE)
-    core, known = plan.apply(joints, valid)
-    height = _measure_height(core, known)
-    line = _find_body_lines(core, known)
+    core, is_known = plan.apply(joints, valid)
+    height = _measure_height(core, is_known)
+    line = _find_body_lines(core, is_known)
     axis = _find_axis(line)
     cosine = line[:, "xyz".index(motion.layout.up)]
     upright = (cosine > _UPRIGHT)[:, None]
@@ -108,7 +117,7 @@ def measure_body(motion: Motion) -> BodyFacts:
         matched=len(CORE) - len(plan.missing),
         missing=plan.missing,
         frozen=_count_frozen(joints, valid),
-        jumps=_find_jumps(core, known, height),
+        jumps=_find_jumps(core, is_known, height),
         facing=_measure_facing(joints, valid & upright, motion.layout) if is_upright else None,
         has_flat_feet=axis is None or _has_flat_feet(joints, valid, motion.layout, axis),
     )
@@ -158,7 +167,7 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
         )
 
 
-def _mean_of_valid(
+def _average_valid(
     core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], chosen: list[int]
 ) -> tuple[Float[Tensor, "frame 3"], Bool[Tensor, " frame"]]:
     weight = known[:, chosen].to(core.dtype)
@@ -184,12 +193,12 @@ def _find_body_lines(
     core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]
 ) -> Float[Tensor, "frame 3"]:
     """Return the unit vector from the legs (without them, the hips) to head and shoulders; 0 if unknown."""
-    upper, has_upper = _mean_of_valid(core, known, _UPPER)
-    lower, has_lower = _mean_of_valid(core, known, _LOWER)
-    hips, has_hips = _mean_of_valid(core, known, _HIPS)
+    upper, has_upper = _average_valid(core, known, _UPPER)
+    lower, has_lower = _average_valid(core, known, _LOWER)
+    hips, has_hips = _average_valid(core, known, _HIPS)
     line = upper - torch.where(has_lower[:, None], lower, hips)
-    seen = has_upper & (has_lower | has_hips)
-    return torch.where(seen[:, None], line / line.norm(dim=-1, keepdim=True).clamp_min(1e-9), 0.0)
+    has_line = has_upper & (has_lower | has_hips)
+    return torch.where(has_line[:, None], line / line.norm(dim=-1, keepdim=True).clamp_min(1e-9), 0.0)
 
 
 def _find_axis(line: Float[Tensor, "frame 3"]) -> str | None:
@@ -207,10 +216,10 @@ def _has_flat_feet(
 ) -> bool:
     """Return whether the feet are not stretched along the axis of the body; True if the layout has no toes."""
     index = {joint: at for at, joint in enumerate(layout.joints)}
-    found = _subtract_pairs(joints, valid, index, [cue for cue in _list_cues(index) if cue[0] != "nose"])
-    if not found:
+    vectors = _subtract_pairs(joints, valid, index, [cue for cue in _list_cues(index) if cue[0] != "nose"])
+    if not vectors:
         return True
-    foot = torch.cat(found)
+    foot = torch.cat(vectors)
     sign = -1.0 if axis.startswith("-") else 1.0
     cosine = sign * foot[:, "xyz".index(axis[-1])] / foot.norm(dim=-1).clamp_min(1e-9)
     return not float(cosine.nanmedian()) < _STRETCHED
@@ -228,8 +237,8 @@ def _find_jumps(
     """Return (frame, distance) of jumps of the trunk between two frames that both show it."""
     if height is None:
         return ()
-    trunk, seen = _mean_of_valid(core, known, [*_UPPER[1:], *_HIPS])
-    full = known[:, [*_UPPER[2:], *_HIPS]].all(1) & seen
+    trunk, has_trunk = _average_valid(core, known, [*_UPPER[1:], *_HIPS])
+    full = known[:, [*_UPPER[2:], *_HIPS]].all(1) & has_trunk
     distance = (trunk[1:] - trunk[:-1]).norm(dim=-1)
     at = ((distance > _JUMP * height) & full[1:] & full[:-1]).nonzero().flatten().tolist()
     return tuple((frame + 1, float(distance[frame])) for frame in at)
@@ -255,8 +264,8 @@ def _measure_facing(
     cue = torch.stack(cues)
     cue = cue - (cue @ up)[..., None] * up
     along = (cue * front).nansum((0, 2)) / cue.norm(dim=-1).nansum(0).clamp_min(1e-9)
-    seen = cue.isfinite().any(-1).any(0) & (front.norm(dim=-1) > 0.5)
-    return float(along[seen].median()) if bool(seen.any()) else None
+    has_cue = cue.isfinite().any(-1).any(0) & (front.norm(dim=-1) > 0.5)
+    return float(along[has_cue].median()) if bool(has_cue.any()) else None
 
 
 def _list_cues(index: dict[str, int]) -> Iterator[tuple[str, str]]:
@@ -277,9 +286,9 @@ def _subtract_pairs(
     pairs: Iterable[tuple[str, str]],
 ) -> list[Float[Tensor, "frame 3"]]:
     """Return joint a minus joint b for the pairs that the layout has, NaN where one of the two is missing."""
-    found = []
+    vectors = []
     for a, b in pairs:
         if a in index and b in index:
             both = valid[:, index[a]] & valid[:, index[b]]
-            found.append(torch.where(both[:, None], joints[:, index[a]] - joints[:, index[b]], torch.nan))
-    return found
+            vectors.append(torch.where(both[:, None], joints[:, index[a]] - joints[:, index[b]], torch.nan))
+    return vectors

@@ -74,13 +74,13 @@ def _find_neighbours(
 ) -> tuple[Int[Tensor, " frame *rest"], Int[Tensor, " frame *rest"]]:
     """Return the nearest valid frame at or before each frame (-1: none) and at or after it (frames: none)."""
     frames = valid.shape[0]
-    index = _frame_numbers(valid).expand_as(valid)
+    index = _number_frames(valid).expand_as(valid)
     before = torch.where(valid, index, -1).cummax(0).values
     after = torch.where(valid, index, frames).flip(0).cummin(0).values.flip(0)
     return before, after
 
 
-def _frame_numbers(valid: Bool[Tensor, " frame *rest"]) -> Int[Tensor, " frame *ones"]:
+def _number_frames(valid: Bool[Tensor, " frame *rest"]) -> Int[Tensor, " frame *ones"]:
     """Return 0, 1, 2, ... along the first axis, with size 1 along the others."""
     return torch.arange(valid.shape[0], device=valid.device).reshape(-1, *[1] * (valid.ndim - 1))
 
@@ -94,6 +94,6 @@ def _interpolate_line(
     axis = values.shape[-1]
     first = values.gather(0, start[..., None].expand(*start.shape, axis))
     last = values.gather(0, end[..., None].expand(*end.shape, axis))
-    weight = (_frame_numbers(start.bool()) - start) / (end - start).clamp_min(1)
+    weight = (_number_frames(start.bool()) - start) / (end - start).clamp_min(1)
     # beyond the ends start == end: the weight multiplies a difference of 0
     return first + weight.to(values.dtype)[..., None] * (last - first)

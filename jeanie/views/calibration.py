@@ -154,8 +154,8 @@ def _list_corners(corners: tuple[int, int], square: float) -> NDArray[np.float32
 
 def _find_corners(grey: NDArray[np.uint8], corners: tuple[int, int], cv2: Any) -> NDArray[np.float32] | None:
     """Return the pixels of the inner corners, row by row; None if the board is not complete."""
-    found, pixels = cv2.findChessboardCornersSB(grey, corners, flags=cv2.CALIB_CB_EXHAUSTIVE)
-    if not found:
+    is_found, pixels = cv2.findChessboardCornersSB(grey, corners, flags=cv2.CALIB_CB_EXHAUSTIVE)
+    if not is_found:
         return None
     # on rendered boards, the corners of the detector bias the focal length by 1 %, refined ones by 0.3 %
     grid = np.reshape(pixels, (corners[1], corners[0], 2))

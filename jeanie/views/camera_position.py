@@ -140,9 +140,9 @@ def correct_height(position: Position) -> Position:
 
 def compute_mean_pose(motion: Motion) -> Float[Tensor, "joint 3"]:
     """Return the mean position of each joint over frames and persons in float64; NaN if it is never valid."""
-    seen = motion.valid.sum((0, 1))
+    visible_frames = motion.valid.sum((0, 1))
     total = torch.where(motion.valid[..., None], motion.joints, 0).sum((0, 1), dtype=torch.float64)
-    return total / torch.where(seen > 0, seen, math.nan)[:, None]
+    return total / torch.where(visible_frames > 0, visible_frames, math.nan)[:, None]
 
 
 def find_mean_torso(motion: Motion) -> Float[Tensor, " 3"]:

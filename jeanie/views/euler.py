@@ -215,18 +215,21 @@ def _check_order(order: str) -> None:
 
 
 def rotate_joints(
-    joints: Float[Tensor, "*batch frame joint 3"], matrices: Float[Tensor, "view 3 3"], same: list[int]
+    joints: Float[Tensor, "*batch frame joint 3"],
+    matrices: Float[Tensor, "*#batch view 3 3"],
+    same: list[int],
 ) -> Float[Tensor, "*batch view frame joint 3"]:
     """Return ``matrices @ joint`` for every view; the views in ``same`` are copies of the input.
 
-    One matrix product per clip: the stacked rows of all matrices times the points as columns. The coordinates
-    are therefore planes in memory, [..., view, 3, frame, joint]; operations over frames and joints, such as
-    scaling, read neighbouring values.
+    Every body may have its own matrices. One matrix product per clip: the stacked rows of all matrices times the points
+    as columns. The coordinates are therefore planes in memory, [..., view, 3, frame, joint]; operations over frames and
+    joints, such as scaling, read neighbouring values.
     """
     frames, count = joints.shape[-3:-1]
-    points = joints.reshape(math.prod(joints.shape[:-3]), frames * count, 3).mT
-    stacked = matrices.to(joints).reshape(1, -1, 3).expand(len(points), -1, -1)
-    planes = torch.bmm(stacked, points).reshape(*joints.shape[:-3], len(matrices), 3, frames, count)
+    batch, views = joints.shape[:-3], matrices.shape[-3]
+    points = joints.reshape(math.prod(batch), frames * count, 3).mT
+    stacked = matrices.to(joints).flatten(-3, -2).expand(*batch, -1, -1).reshape(-1, 3 * views, 3)
+    planes = torch.bmm(stacked, points).reshape(*batch, views, 3, frames, count)
     rotated = planes.movedim(-3, -1)
     # 1 * x + 0 * y would change -0.0 to 0.0 and spread NaN to the other coordinates
     rotated[..., same, :, :, :] = joints.unsqueeze(-4)

@@ -6,7 +6,7 @@ import pytest
 
 from jeanie._internal import files
 from jeanie._internal.files import (
-    backup_path,
+    get_backup_path,
     open_atomically,
     remove_leftovers,
     replace_folder,
@@ -86,7 +86,7 @@ def test_a_folder_replaces_another(tmp_path, monkeypatch, can_swap):
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_an_interrupted_replacement_is_finished_or_undone(tmp_path, is_replaced):
     target = tmp_path / "target"
-    make_folder(backup_path(target), "old")
+    make_folder(get_backup_path(target), "old")
     make_folder(tmp_path / ".target.trash-1", "older")
     if is_replaced:
         make_folder(target, "new")

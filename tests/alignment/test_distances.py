@@ -21,7 +21,7 @@ def features(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def direct(query, support, metric, sigma=2.0):
+def compute_cost(query, support, metric, sigma=2.0):
     """cost[n, m, t, s, *views] by plain subtraction."""
     views = query.dim() - 3
     own = support.dim() - 3
@@ -42,7 +42,7 @@ def direct(query, support, metric, sigma=2.0):
 )
 def test_all_pairs_equal_their_costs_aligned(metric, views, own, backend):
     query, support = features(5, 6, *views, 4), features(3, 7, *own, 4, seed=1)
-    cost = direct(query, support, metric)
+    cost = compute_cost(query, support, metric)
     expected = align(cost.flatten(0, 1), shift=1, backend=backend).view(5, 3)
     assert_close(distances(query, support, metric=metric, backend=backend), expected)
     matched = distances(query[:3], support, metric=metric, pairs="matched", backend=backend)
@@ -103,7 +103,7 @@ def test_normalisations(pairs, backend):
     own = [
         torch.stack(
             [
-                align(direct(x[i : i + 1, :n], x[i : i + 1, :n], "rbf")[0], gamma=0.5)[0]
+                align(compute_cost(x[i : i + 1, :n], x[i : i + 1, :n], "rbf")[0], gamma=0.5)[0]
                 for i, n in enumerate(lengths)
             ]
         )
@@ -158,9 +158,9 @@ def test_chunks_do_not_show(monkeypatch, backend):
 
 def test_the_preprints_plan_works_on_features_too():
     query, support = features(2, 3, 3, 4), features(2, 2, 4, seed=1)
-    cost = direct(query, support, "rbf")
+    cost = compute_cost(query, support, "rbf")
     expected = [
-        oracles.over_paths(cost[0, m].numpy(), oracles.preprint_paths((3, 2, 3), 1), 0.01)[0]
+        oracles.sum_over_paths(cost[0, m].numpy(), oracles.preprint_paths((3, 2, 3), 1), 0.01)[0]
         for m in range(2)
     ]
     assert_close(distances(query, support, plan="preprint")[0], torch.tensor(expected, dtype=torch.float64))
@@ -214,7 +214,7 @@ def test_free_viewpoint_matching_of_features_equals_that_of_their_costs(views, o
     tau, tau_ = [6, 1, 3, 4, 2], [7, 2, 1]
     options = {"gamma": 0.1, "view_gamma": view_gamma, "backend": backend}
     expected = torch.stack(
-        [fvm(direct(query[:, :6], support[m : m + 1], "rbf")[:, 0], query_lengths=tau, support_lengths=[n] * 5,
+        [fvm(compute_cost(query[:, :6], support[m : m + 1], "rbf")[:, 0], query_lengths=tau, support_lengths=[n] * 5,
              **options) for m, n in enumerate(tau_)], 1
     )  # fmt: skip
     lengths = {"query_lengths": tau, "support_lengths": tau_}
@@ -230,7 +230,7 @@ def test_gradients_of_free_viewpoint_matching_in_chunks_equal_those_through_cost
     metric, monkeypatch, backend
 ):
     query, support = features(7, 5, 2, 3).requires_grad_(), features(4, 4, 3, seed=1).requires_grad_()
-    cost = direct(query, support, metric)
+    cost = compute_cost(query, support, metric)
     straight = fvm(cost.flatten(0, 1), gamma=0.1, view_gamma=0.3, backend="reference").view(7, 4)
     expected = torch.autograd.grad(straight.square().sum(), (query, support))
     for chunk in (2**21, 40):

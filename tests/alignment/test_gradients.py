@@ -124,12 +124,12 @@ def test_vmap_over_features():
 def test_compiled_functions_give_the_same(backend):
     cost, query, support = table(2, 3, 4, 3), table(2, 5, 3, 6), table(3, 4, 6)
 
-    def plain(c, q, s):
+    def compute_plainly(c, q, s):
         return align(2 * c, backend=backend).sum() + 3 * distances(q, s, backend=backend).sum()
 
     inputs = (cost, query, support)
-    expected = torch.autograd.grad(plain(*inputs), inputs)
-    compiled = torch.compile(plain, fullgraph=True, backend="aot_eager")
+    expected = torch.autograd.grad(compute_plainly(*inputs), inputs)
+    compiled = torch.compile(compute_plainly, fullgraph=True, backend="aot_eager")
     assert_close(torch.autograd.grad(compiled(*inputs), inputs), expected)
 
 

@@ -23,27 +23,27 @@ def numbers(draw, shape, dtype):
     generator = torch.Generator().manual_seed(draw.randrange(10**6))
     scale = draw.choice([1e-3, 1.0, 1.0, 30.0])
 
-    def fresh(*sizes):
+    def draw_tensor(*sizes):
         return torch.rand(*sizes, generator=generator, dtype=torch.float64).mul(scale).to(dtype)
 
     layout = draw.choice(["dense", "permuted", "expanded", "sliced", "strided", "negative"])
     if layout == "permuted":
         order = draw.sample(range(len(shape)), len(shape))
         inverse = [order.index(i) for i in range(len(shape))]
-        return fresh(*[shape[i] for i in order]).permute(inverse)
+        return draw_tensor(*[shape[i] for i in order]).permute(inverse)
     if layout == "expanded":
         axis = draw.randrange(len(shape))
-        return fresh(*[1 if i == axis else n for i, n in enumerate(shape)]).expand(shape)
+        return draw_tensor(*[1 if i == axis else n for i, n in enumerate(shape)]).expand(shape)
     if layout == "sliced":
-        return fresh(*[n + draw.randrange(3) for n in shape])[tuple(slice(n) for n in shape)]
+        return draw_tensor(*[n + draw.randrange(3) for n in shape])[tuple(slice(n) for n in shape)]
     if layout == "strided":  # overlapping windows of a short run of numbers
         strides = [draw.randrange(3) for _ in shape]
         size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-        return fresh(size + 2).as_strided(shape, strides, 2)
+        return draw_tensor(size + 2).as_strided(shape, strides, 2)
     if layout == "negative":  # a lazy negative, whose memory holds the other sign
-        complex_ = torch.complex(fresh(*shape), -fresh(*shape))
+        complex_ = torch.complex(draw_tensor(*shape), -draw_tensor(*shape))
         return complex_.conj().imag
-    return fresh(*shape)
+    return draw_tensor(*shape)
 
 
 def lengths(draw, count, longest):

@@ -69,7 +69,7 @@ def test_lengths_and_bands_hold_for_the_path(backend):
 def test_the_preprints_path(seed):
     cost = torch.rand(1, 3, 2, 3, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     found = trace(cost, plan="preprint")[0]
-    best, _ = oracles.over_paths(cost[0].numpy(), oracles.preprint_paths((3, 2, 3, 3), 1), 0.0)
+    best, _ = oracles.sum_over_paths(cost[0].numpy(), oracles.preprint_paths((3, 2, 3, 3), 1), 0.0)
     assert_close(float(found.steps.sum()), best)
     assert (found.path.diff(dim=0)[:, 2:] >= 0).all()
     assert found.backend == "reference"

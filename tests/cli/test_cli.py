@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from jeanie.cli.app import COMMANDS, app, command_name
-from jeanie.cli.info import terminal_picture
+from jeanie.cli.app import COMMANDS, app, get_command_name
+from jeanie.cli.info import draw_in_terminal
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.archive.writer import write_archive
 from jeanie.datasets.formats.npz import write_npz
@@ -165,7 +165,7 @@ def test_the_terminal_picture_shows_the_person_as_the_camera_sees_it():
     """A bone to the person's -x side, which is on the right of the picture, and one up."""
     layout = Layout("corner", ("low", "up", "side"), ((0, 1), (0, 2)), (), 0, 0)
     joints = np.array([[[0.0, 0.0, 2.0], [0.0, 1.0, 2.0], [-1.0, 0.0, 2.0]]])
-    rows = terminal_picture(Motion(joints, layout)).splitlines()
+    rows = draw_in_terminal(Motion(joints, layout)).splitlines()
     assert len({len(row) for row in rows[:-1]}) == 1
     assert all(ord(row[0]) > 0x2800 for row in rows)  # the upright bone is the left edge
     assert len(rows[-1]) > 20  # the other one is the ground
@@ -200,7 +200,7 @@ def test_the_help_lists_every_command_in_its_group():
     groups = ["Recognise", "Search and label", "Research", "Data", "Admin"]
     places = [result.stdout.index(f" {group} ") for group in groups]
     assert places == sorted(places)
-    assert {name for group in COMMANDS.values() for name in map(command_name, group)} == {
+    assert {name for group in COMMANDS.values() for name in map(get_command_name, group)} == {
         command.name for command in app.registered_commands
     }
 

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
-from jeanie.cli.options import default_library
+from jeanie.cli.options import get_default_library
 from jeanie.datasets.formats.npz import write_npz
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.fewshot import FewShotModel
@@ -211,7 +211,7 @@ def test_every_system_has_its_own_place_for_data(platform, variables, expected, 
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **variables}.items():
         monkeypatch.setenv(name, value)
-    assert default_library() == tmp_path / expected
+    assert get_default_library() == tmp_path / expected
 
 
 # ----------------------------------------------------------------------------------------- bad input changes nothing

@@ -26,9 +26,9 @@ def test_count_reports_every_repetition(files):
     result = run(app, ["count", files["one"], files["four"], files["flat"], "--json"])
     assert result.exit_code == 0, result.output
     first, second = json.loads(result.stdout)["recordings"]
-    assert (first["count"], first["partial"]) == (3, 1)
+    assert (first["count"], first["partial_count"]) == (3, 1)
     assert first["repetitions"][0]["range_of_motion"]["left_shoulder"] > 75
-    assert second["repetitions"][0]["partial"]
+    assert second["repetitions"][0]["is_partial"]
     shown = run(app, ["count", files["one"], files["four"]]).stdout
     assert "3 repetitions and 1 partial" in shown
     assert "left shoulder" in shown or "right shoulder" in shown

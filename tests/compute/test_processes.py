@@ -92,9 +92,12 @@ def test_workers_stop_their_tasks_when_the_parent_is_stopped(tmp_path, number):
     script = tmp_path / "run.py"
     script.write_text(code)
     with subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE) as process:
-        wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
-        process.send_signal(number)
-        process.communicate(timeout=60)  # ends when no worker holds the pipe
+        try:
+            wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
+            process.send_signal(number)
+            process.communicate(timeout=60)  # ends when no worker holds the pipe
+        finally:
+            process.kill()
     wait_for(lambda: len(list(tmp_path.glob("*.stopped"))) == 2)
     assert len(list(tmp_path.glob("*.started"))) == 2, "queued tasks do not start"
 

@@ -69,7 +69,7 @@ VALUES = st.recursive(
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def ends_well(read, path, data):
+def check_reading(read, path, data):
     path.write_bytes(data)
     try:
         assert isinstance(read(path), Motion)
@@ -100,7 +100,7 @@ def test_text_like_a_known_format(read, folder):
     @QUICK
     @given(TEXTS)
     def holds(text):
-        assert ends_well(read, folder / f"a.{TEXT[read]}", text.encode("utf-8", errors="surrogatepass"))
+        assert check_reading(read, folder / f"a.{TEXT[read]}", text.encode("utf-8", errors="surrogatepass"))
 
     holds()
 
@@ -110,7 +110,7 @@ def test_any_json(read, folder):
     @QUICK
     @given(VALUES)
     def holds(value):
-        assert ends_well(read, folder / "a.json", json.dumps(value).encode())
+        assert check_reading(read, folder / "a.json", json.dumps(value).encode())
 
     holds()
 
@@ -122,6 +122,6 @@ def test_any_bytes(read, folder):
     @settings(QUICK, max_examples=25)
     @given(st.binary(max_size=300))
     def holds(data):
-        assert ends_well(read, folder / f"a.{ending}", data)
+        assert check_reading(read, folder / f"a.{ending}", data)
 
     holds()

@@ -142,7 +142,7 @@ def test_the_default_network_is_that_of_martinez():
 # --- laws of the network, trained or not
 
 
-def small(seed=0, dropout=0.25):
+def make_small_network(seed=0, dropout=0.25):
     return Lifter(width=32, dropout=dropout, generator=generator(seed)).eval()
 
 
@@ -153,7 +153,7 @@ def image(frames=6, seed=1):
 
 
 def test_depth_scales_with_the_image_and_does_not_depend_on_the_place():
-    motion, lifter = image(), small()
+    motion, lifter = image(), make_small_network()
     moved = motion.replace(joints=motion.joints * 3 + torch.tensor([70.0, -20.0, 0.0]))
     assert_close(
         lifter.lift(moved).joints[..., 2], 3 * lifter.lift(motion).joints[..., 2], rtol=1e-4, atol=1e-3
@@ -162,7 +162,7 @@ def test_depth_scales_with_the_image_and_does_not_depend_on_the_place():
 
 def test_a_lifted_motion_keeps_its_key_points_layout_and_tags():
     given = image()
-    motion = small().lift(given)
+    motion = make_small_network().lift(given)
     assert motion.layout == replace(FLAT, dims=3)
     assert (motion.label, motion.subject, motion.rate, motion.name) == ("wave", 3, 25.0, "clip")
     assert torch.equal(motion.joints[..., :2], given.joints[..., :2])
@@ -175,7 +175,7 @@ def test_missing_joints_stay_missing_and_bodies_with_few_joints_are_missing():
     motion, valid = image(), torch.ones(6, 2, 15, dtype=torch.bool)
     valid[0, 0, 6:] = False  # six joints are enough
     valid[1, 0, 5:] = False  # five are not
-    lifter = small()
+    lifter = make_small_network()
     some = lifter.lift(motion.replace(valid=valid))
     expected = valid.clone()
     expected[1, 0] = False
@@ -189,7 +189,7 @@ def test_missing_joints_stay_missing_and_bodies_with_few_joints_are_missing():
 
 def test_all_18_joints_of_openpose_stay_and_the_face_has_the_depth_of_the_head():
     joints = torch.randn(4, 1, 18, 3, generator=generator(2)) * torch.tensor([60.0, 60.0, 0.0])
-    layout, lifter = LAYOUTS["openpose18"], small()
+    layout, lifter = LAYOUTS["openpose18"], make_small_network()
     given = Motion(joints, layout)
     motion = lifter.lift(given)
     assert (motion.layout, motion.joints.shape) == (replace(layout, dims=3), (4, 1, 18, 3))
@@ -231,7 +231,7 @@ def test_dropout_acts_in_training_only_and_keeps_the_mean():
 
 
 def test_lifting_does_not_change_the_mode_of_the_network():
-    lifter = small().train()
+    lifter = make_small_network().train()
     lifter.lift(image())
     assert lifter.training
 
@@ -254,7 +254,7 @@ def test_files_that_are_not_lifters_are_refused(tmp_path):
     path = tmp_path / "lifter.safetensors"
     with pytest.raises(DataError, match=r"lifter\.safetensors: not the weights of a lifter"):
         Lifter.load(path)
-    small().save(path)
+    make_small_network().save(path)
     good = path.read_bytes()
     wrong = {
         "cut": good[:-10],
@@ -285,7 +285,7 @@ def write_kinetics(folder):
 
 def test_a_data_set_of_key_points_becomes_one_of_joints(tmp_path):
     flat = open_kinetics(write_kinetics(tmp_path / "kinetics"))
-    data = lift_dataset(flat, small())
+    data = lift_dataset(flat, make_small_network())
     layout = replace(LAYOUTS["openpose18"], dims=3)
     assert (data.name, data.layout, data.labels) == ("kinetics-3d", layout, ("juggling",) * 3)
     assert data[0].joints[..., 2].abs().max() > 0
@@ -296,10 +296,10 @@ def test_a_data_set_of_key_points_becomes_one_of_joints(tmp_path):
 def test_an_archive_of_key_points_is_lifted_too(tmp_path):
     flat = open_kinetics(write_kinetics(tmp_path / "kinetics"))
     write_archive(flat.motions, tmp_path / "archive", name="kinetics")
-    data = lift_dataset(open_archive(tmp_path / "archive"), small())
+    data = lift_dataset(open_archive(tmp_path / "archive"), make_small_network())
     assert (data.name, data.names, len(data)) == ("kinetics-3d", flat.names, 3)
     assert data.layout == data[0].layout == replace(LAYOUTS["openpose18"], dims=3)
-    assert_close(data.motions[1].joints, small().lift(flat[1]).joints)
+    assert_close(data.motions[1].joints, make_small_network().lift(flat[1]).joints)
     assert list(data.labels) == list(flat.labels)
 
 
@@ -364,12 +364,12 @@ def test_the_commands_train_a_lifter_and_apply_it(tmp_path):
 
 @pytest.mark.errors
 def test_motions_that_cannot_be_lifted_or_learnt_from_are_refused():
-    flat, deep = image(), small().lift(image())
+    flat, deep = image(), make_small_network().lift(image())
     with pytest.raises(ShapeError, match="already has 3-D joints"):
-        small().lift(deep)
+        make_small_network().lift(deep)
     hidden = flat.replace(valid=torch.zeros(6, 2, 15, dtype=torch.bool).index_fill(2, torch.arange(5), True))
     with pytest.raises(DataError, match="fewer than 6 key points in every frame"):
-        small().lift(hidden)
+        make_small_network().lift(hidden)
     with pytest.raises(ShapeError, match="learns from 3-D joints in metres"):
         train_lifter([flat], generator=generator(), steps=1)
     with pytest.raises(DataError, match="found none"):

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from jeanie.encoders import BlockEncoder, ImageEncoderConfig, ViewAdaptiveEncoderConfig
-from jeanie.encoders.baselines import ImageEncoder, arrange_colour_thirds, euler_rotation
+from jeanie.encoders.baselines import ImageEncoder, arrange_colour_thirds, make_euler_rotation
 from jeanie.errors import ConfigError
 from jeanie.skeleton import LAYOUTS
 
@@ -94,12 +94,12 @@ def test_rotations_are_products_of_turns_about_the_axes():
     x = torch.tensor([[1, 0, 0], [0, math.cos(a), -math.sin(a)], [0, math.sin(a), math.cos(a)]])
     y = torch.tensor([[math.cos(b), 0, math.sin(b)], [0, 1, 0], [-math.sin(b), 0, math.cos(b)]])
     z = torch.tensor([[math.cos(c), -math.sin(c), 0], [math.sin(c), math.cos(c), 0], [0, 0, 1]])
-    assert_close(euler_rotation(torch.tensor([a, b, c])), z @ y @ x)
+    assert_close(make_euler_rotation(torch.tensor([a, b, c])), z @ y @ x)
 
 
 def test_rotations_are_orthogonal_and_keep_handedness():
     angles = 10 * torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    turns = euler_rotation(angles)
+    turns = make_euler_rotation(angles)
     assert_close(turns @ turns.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
     assert_close(torch.linalg.det(turns), torch.ones(50, dtype=torch.float64))
 

@@ -33,7 +33,7 @@ def step(layout):
     return matrix
 
 
-def dense(layout, kind, layers, alpha):
+def build_dense_filter(layout, kind, layers, alpha):
     """The filter as a polynomial in S: closed forms, no recursion."""
     power = [np.linalg.matrix_power(step(layout), hops) for hops in range(layers + 1)]
     if kind == "none":
@@ -83,7 +83,7 @@ def test_the_eigenvalues_of_s_lie_within_one_and_the_largest_is_one(layout):
 @pytest.mark.parametrize("kind", FIXED)
 @pytest.mark.parametrize(("layers", "alpha"), [(1, 0.5), (2, 0.1), (6, 0.5), (9, 0.0), (3, 1.0)])
 def test_the_operator_is_the_filters_polynomial_in_s(layout, kind, layers, alpha):
-    expected = torch.from_numpy(dense(layout, kind, layers, alpha))
+    expected = torch.from_numpy(build_dense_filter(layout, kind, layers, alpha))
     assert_close(compute_propagation(layout, kind, layers, alpha), expected, atol=1e-13, rtol=0)
 
 
@@ -158,7 +158,7 @@ def test_another_order_of_the_joints_is_another_order_of_rows_and_columns(order,
 def test_a_filter_multiplies_every_skeleton_by_its_operator(layout, kind):
     joints = features(layout, 4, 2, 3)
     found = GraphFilter(layout, 4, kind=kind, layers=5, alpha=0.3).double()(joints)
-    matrix = dense(layout, kind, 5, 0.3)
+    matrix = build_dense_filter(layout, kind, 5, 0.3)
     for clip in range(2):
         for block in range(3):
             expected = torch.from_numpy(matrix @ joints[clip, block].numpy())

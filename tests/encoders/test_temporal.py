@@ -14,7 +14,7 @@ from jeanie.skeleton import LAYOUTS
 PLAIN = TemporalEncoderConfig(width=8, features=5, dropout=0.0)
 
 
-def by_torch(member: nn.Module, x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+def run_by_torch(member: nn.Module, x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """The same by Conv1d on [batch, width, time]."""
     x = functional.linear(x, member.enter.weight, member.enter.bias)
     for layer, stride in zip(member.layers, strides, strict=True):
@@ -36,7 +36,7 @@ def test_it_is_the_convolution_that_torch_computes(strides, blocks):
     torch.manual_seed(0)
     net = TemporalEncoder(12, PLAIN.with_values(strides=strides)).double()
     x = torch.randn(3, blocks, 12, dtype=torch.float64)
-    assert_close(net(x), by_torch(net.members[0], x, strides))
+    assert_close(net(x), run_by_torch(net.members[0], x, strides))
 
 
 def test_squared_distances_of_an_ensemble_are_the_means_of_its_members():

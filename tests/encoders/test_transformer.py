@@ -26,7 +26,7 @@ def randomise_weights(module, seed=1):
     return module
 
 
-def torchs(layer, width, hidden, heads):
+def build_torch_layer(layer, width, hidden, heads):
     """torch.nn's layer with the weights of ours."""
     other = nn.TransformerEncoderLayer(
         width, heads, hidden, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
@@ -89,7 +89,7 @@ def test_every_joint_and_the_token_have_a_position_of_their_own():
 def test_a_layer_equals_torchs_pre_norm_layer_with_the_same_weights(width, hidden, heads):
     layer = randomise_weights(Layer(width, hidden, heads, width // heads))
     x = tokens(5, 9, width)
-    assert_close(layer(x), torchs(layer, width, hidden, heads)(x), atol=1e-11, rtol=1e-11)
+    assert_close(layer(x), build_torch_layer(layer, width, hidden, heads)(x), atol=1e-11, rtol=1e-11)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -98,7 +98,7 @@ def test_the_stack_is_token_positions_layers_and_the_norm_of_the_token(depth):
     joints = tokens(5, 6, 12)
     state = torch.cat((module.token.detach().expand(5, 1, 12), joints), 1) + table(7, 12)
     for layer in module.layers:
-        state = torchs(layer, 12, 20, 3)(state)
+        state = build_torch_layer(layer, 12, 20, 3)(state)
     first = state[:, 0]
     centred = first - first.mean(-1, keepdim=True)
     normed = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()

@@ -137,7 +137,7 @@ def test_the_table_lies_beside_the_archive_and_survives_preparing_it_again(archi
         PROTOCOLS["ntu120-vertical"].splits(dataset)
 
 
-def see(motion, height, distance, azimuth):
+def view_from_camera(motion, height, distance, azimuth):
     """Joints of a motion whose floor is y = 0, in the space of a camera that looks at 1 m above the floor."""
     tilt = math.asin((height - 1) / distance)
     x, y, z = (motion.joints - motion.joints.mean((0, 1, 2), keepdim=True)).unbind(-1)
@@ -153,7 +153,10 @@ def see(motion, height, distance, azimuth):
 def test_corrected_heights_of_real_bodies_are_right_within_4_cm(height, distance):
     data = open_dataset("cmu", Path(DATA) / "cmu")
     labelled = [clip for clip, label in enumerate(data.labels) if label is not None][::8]
-    motions = [convert(see(data[clip], height, distance, 2.4 * clip), LAYOUTS["ntu25"]) for clip in labelled]
+    motions = [
+        convert(view_from_camera(data[clip], height, distance, 2.4 * clip), LAYOUTS["ntu25"])
+        for clip in labelled
+    ]
     (found,) = estimate_positions_by(motions, lambda motion: 0).values()
     assert found.height < height - 0.05  # too low before
     assert correct_height(found).height == pytest.approx(height, abs=0.04)

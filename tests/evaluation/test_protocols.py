@@ -9,22 +9,22 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from stand_ins import HAND_MADE, Tagged, Unread, hand_made, kinect, make_tagged_dataset
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
 from jeanie.datasets import Dataset, open_dataset
 from jeanie.datasets.archive.writer import write_archive
-from jeanie.datasets.clip_names import Tags, parse_tags
+from jeanie.datasets.clip_names import parse_tags
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
-from jeanie.evaluation.protocols import PROTOCOLS, get_protocol, rules
+from jeanie.evaluation.protocols import PROTOCOLS, get_protocol
 from jeanie.evaluation.protocols.class_splits import split_by_group, split_randomly
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
@@ -39,98 +39,6 @@ NAMES = [
     "sbu", "synthetic",
 ]  # fmt: skip
 SETUPS = {"bottom": (1, 18), "centre": (2, 19), "top": (3, 20)}
-
-
-class Unread:
-    """Motions that must not be read: splits are made from tags alone."""
-
-    def __len__(self):
-        return 0
-
-    def __getitem__(self, index):
-        raise AssertionError("a protocol read a motion")
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """A data set of names and tags without a single motion."""
-
-    name: str
-    names: list[str]
-    tags: list[Tags]
-    motions: Unread = Unread()  # noqa: RUF009 it has no state
-    layout = LAYOUTS["ntu25"]
-
-    def __len__(self):
-        return len(self.names)
-
-    def __getitem__(self, index):
-        return self.motions[index]
-
-    @property
-    def labels(self):
-        return [tags.label for tags in self.tags]
-
-    @property
-    def subjects(self):
-        return [tags.subject for tags in self.tags]
-
-    @property
-    def views(self):
-        return [tags.view for tags in self.tags]
-
-
-def make_tagged_dataset(name, names):
-    names = list(names)
-    return Tagged(name, names, [parse_tags(one) for one in names])
-
-
-def ntu(name, groups):
-    """Names of NTU: every class of a group in its setups, by subjects 1 to 8 before three cameras."""
-    return make_tagged_dataset(name, (
-        f"S{setup:03}C{camera:03}P{subject:03}R001A{label:03}"
-        for labels, setups in groups
-        for setup, camera, subject, label in product(setups, (1, 2, 3), range(1, 9), labels)
-    ))  # fmt: skip
-
-
-def kinect(name, labels, subjects, takes, views=None):
-    rows = product(labels, range(1, subjects + 1), range(1, takes + 1), views or [None])
-    return make_tagged_dataset(name, (
-        f"a{label:02}_s{subject:02}_e{take:02}" + (f"_v{view:02}" if view else "")
-        for label, subject, take, view in rows
-    ))  # fmt: skip
-
-
-def kinetics():
-    rows = [(f"class {label:03}", take) for label in range(400) for take in range(4)]
-    return Tagged("kinetics", [f"{label} {take}" for label, take in rows], [Tags(label) for label, _ in rows])
-
-
-PAIRS = ("s01s02", "s02s01", "s01s03", "s03s02", "s04s05", "s05s04")
-NW_UCLA = (1, 2, 3, 4, 5, 6, 8, 9, 11, 12)
-HAND_MADE = {
-    "msraction3d": lambda: kinect("msraction3d", range(1, 21), 10, 3),
-    "action-pairs": lambda: kinect("action-pairs", range(1, 13), 10, 3),
-    "uwa3d": lambda: kinect("uwa3d", range(1, 31), 10, 2),
-    "uwa3d-multiview": lambda: kinect("uwa3d-multiview", range(1, 31), 9, 1, (1, 2, 3, 4)),
-    "ntu60": lambda: ntu("ntu60", [(range(1, 61), (1, 2))]),
-    "ntu120": lambda: ntu("ntu120", [(range(1, 61), (1, 2, 3)), (range(61, 121), (18, 19, 20))]),
-    "kinetics": kinetics,
-    "nw-ucla": lambda: kinect("nw-ucla", NW_UCLA, 9, 4, (1, 2, 3)),
-    "sbu": lambda: make_tagged_dataset(
-        "sbu", [f"{pair}/{a:02}/{t:03}/x" for pair in PAIRS for a in range(1, 9) for t in (1, 2)]
-    ),
-    "synthetic": lambda: replace(open_synthetic(subjects=3), read=Unread().__getitem__),
-}  # fmt: skip
-
-
-def hand_made(name):
-    if PROTOCOLS[name].rules.listed:
-        return make_tagged_dataset(
-            PROTOCOLS[name].dataset, rules.read_released_list(PROTOCOLS[name].rules.listed)
-        )
-    return HAND_MADE[PROTOCOLS[name].dataset]()
 
 
 def splits_of(name, dataset, **options):

@@ -352,7 +352,7 @@ def test_the_page_needs_nothing_else_and_runs_no_script_of_others(evaluation):
     reader = Tags()
     reader.feed(page)
     scripts = [attributes for tag, attributes in reader.found if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "examples"}, {}]
+    assert scripts == [{"type": "application/json", "id": "data"}, {}]
     assert not [tag for tag, _ in reader.found if tag in ("img", "iframe", "object", "embed", "base")]
     for _, attributes in reader.found:
         assert not {"src", "onload", "onerror", "onclick"} & attributes.keys()
@@ -390,4 +390,4 @@ def test_the_page_works_in_a_browser(evaluation, tmp_path):
 def test_a_page_without_examples_has_no_player(evaluation):
     page = render_html(evaluation[1])
     assert 'data-part="play"' not in page
-    assert '<script type="application/json" id="examples">[]</script>' in page
+    assert '<script type="application/json" id="data">[]</script>' in page

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 import jeanie
 from jeanie.encoders import GraphEncoderConfig
 from jeanie.errors import ConfigError, ShapeError
-from jeanie.fewshot.classes import attention_distances, average_classes
+from jeanie.fewshot.classes import average_classes, compute_attention_distances
 from jeanie.fewshot.comparison import uncertain as uncertain_module
 from jeanie.fewshot.config import EulerViewsConfig, JeanieConfig, ModelConfig, NoViewsConfig
 from jeanie.fewshot.features import Features
@@ -58,7 +58,7 @@ def means(found, clip):
 
 def soft_dtw(cost, gamma=0.1):
     """By all paths."""
-    return oracles.over_paths(cost.numpy(), oracles.smooth_paths(tuple(cost.shape), 0), gamma)[0]
+    return oracles.sum_over_paths(cost.numpy(), oracles.smooth_paths(tuple(cost.shape), 0), gamma)[0]
 
 
 # -- prototypes ----------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_the_cosine_distance_is_two_minus_twice_the_cosine():
 def test_attention_on_a_class_is_the_sum_over_its_supports():
     cosines, labels = [[0.9, -0.2, 0.1, 0.4, -0.7], [0.0, 0.3, 0.2, -0.9, 0.8]], [0, 1, 1, 2, 0]
     distances = 2 - 2 * torch.tensor(cosines, dtype=torch.float64)
-    found = attention_distances(distances, torch.tensor(labels), 3)
+    found = compute_attention_distances(distances, torch.tensor(labels), 3)
     for q, row in enumerate(cosines):
         total = sum(math.exp(cosine) for cosine in row)
         for k in range(3):
@@ -166,14 +166,14 @@ def test_cross_entropy_over_cosine_distances_is_the_loss_of_matching_nets(shot):
     """-log sum over supports of the query's class of softmax(cos), at the temperature 2 of d = 2 - 2 cos."""
     cosines = 2 * torch.rand(3, 3 * shot, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 1
     supports, queries = torch.arange(3).repeat(shot), torch.tensor([0, 2, 1])
-    attention = attention_distances(2 - 2 * cosines, supports, 3)
+    attention = compute_attention_distances(2 - 2 * cosines, supports, 3)
     expected = sum(float(attention[q, label]) for q, label in enumerate(queries.tolist())) / 3
     assert_close(cross_entropy(2 - 2 * cosines, supports, queries, 2.0).item(), expected)
 
 
 def test_with_one_shot_attention_chooses_the_nearest_support():
     distances = torch.rand(20, 5, generator=torch.Generator().manual_seed(0)) * 4
-    found = attention_distances(distances, torch.arange(5), 5)
+    found = compute_attention_distances(distances, torch.arange(5), 5)
     assert torch.equal(found.argmin(1), distances.argmin(1))
 
 
@@ -346,12 +346,12 @@ def test_classes_are_numbered_by_their_first_support():
 def test_a_loss_whose_library_is_missing_says_what_to_install(monkeypatch):
     real = builtins.__import__
 
-    def without(name, *rest):
+    def raise_import_error(name, *rest):
         if name.startswith("pytorch_metric_learning"):
             raise ImportError("No module named 'pytorch_metric_learning'")
         return real(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(builtins, "__import__", raise_import_error)
     with pytest.raises(ConfigError, match=r"needs pytorch-metric-learning .*pip install 'jeanie\[metric\]'"):
         multi_similarity_loss(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool))
 

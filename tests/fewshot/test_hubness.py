@@ -31,7 +31,7 @@ def random_features(clips, generator, paired=None):
     return Features(values, counts, second=second, paired=torch.tensor(paired))
 
 
-def blockwise(one, other):
+def compute_blockwise_distance(one, other):
     """Mean squared distance of two motions, block by block."""
     return sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)) / len(one)
 
@@ -42,9 +42,10 @@ def test_the_factor_is_that_of_the_mean_distance_to_known_motions(power):
     known, supports = random_features(7, generator), random_features(4, generator)
     correction = HubnessCorrection(5, 3, power).double()
     correction.learn([known[:3], known[3:]])
-    among = [sum(blockwise(a, b) for b in known.values) / 7 for a in known.values]
+    among = [sum(compute_blockwise_distance(a, b) for b in known.values) / 7 for a in known.values]
     expected = [
-        (sum(among) / 7 / (sum(blockwise(s, k) for k in known.values) / 7)) ** power for s in supports.values
+        (sum(among) / 7 / (sum(compute_blockwise_distance(s, k) for k in known.values) / 7)) ** power
+        for s in supports.values
     ]
     assert correction.factor(supports).tolist() == pytest.approx(expected)
 
@@ -55,13 +56,13 @@ def test_of_two_persons_both_count():
     people = [*known.values, known.second[0], known.second[2]]
     correction = HubnessCorrection(5, 3, 1.0).double()
     correction.learn([known])
-    mean = sum(blockwise(a, b) for a in people for b in people) / 36
+    mean = sum(compute_blockwise_distance(a, b) for a in people for b in people) / 36
 
-    def apart(person):
-        return sum(blockwise(person, other) for other in people) / 6
+    def measure_person(person):
+        return sum(compute_blockwise_distance(person, other) for other in people) / 6
 
     expected = [
-        mean / ((apart(one) + apart(two)) / 2 if both else apart(one))
+        mean / ((measure_person(one) + measure_person(two)) / 2 if both else measure_person(one))
         for one, two, both in zip(known.values, known.second, known.paired, strict=True)
     ]
     assert correction.factor(known).tolist() == pytest.approx(expected)

@@ -59,14 +59,14 @@ def export_once(tmp_path_factory):
     """Models and their files by name, each exported once."""
     known = {}
 
-    def of(name):
+    def get_tensor(name):
         if name not in known:
             model, path = MODELS[name]().eval(), tmp_path_factory.mktemp("onnx") / f"{name}.onnx"
             export_onnx(model, path)
             known[name] = (model, path)
         return known[name]
 
-    return of
+    return get_tensor
 
 
 @pytest.fixture(scope="module", params=list(MODELS))

@@ -6,6 +6,7 @@ expects is compared with the measurement that the grid makes.
 
 import functools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,7 @@ def test_a_row_runs_what_its_text_says(table, text):
         searches = "crossval" in said or "best variant" in said
         assert bool(cell.searches) == searches
         assert (cell.tune_trials is not None) == searches
+        assert ("loss.target" in cell.searches) == ("loss v." in text)  # "c is a small constant we tuned"
         assert train.loss.kind == claim_loss(text)
         metric, sigma = claim_metric(table, text)
         assert model.align.metric == metric
@@ -191,6 +193,18 @@ def test_two_rows_of_one_table_are_never_the_same_measurement():
         for placed in list_cells(get_table(name), get_table(name).full):
             keys.setdefault(placed.cell.key, set()).add(placed.row)
         assert all(len(rows) == 1 for rows in keys.values()), name
+
+
+def test_the_table_of_the_results_page_shares_trainings_and_searches_c_alone():
+    table = get_table(str(Path(__file__).parents[2] / "benchmarks" / "paper_small.toml"))
+    cells = list_cells(table, table.full)
+    runs = [{p.cell.run_key for p in cells if p.column == column} for column in (0, 1, 2)]
+    assert runs[0] == runs[1]  # 10-way and 5-way
+    assert len(runs[0]) == len(table.rows) * 3
+    assert not runs[0] & runs[2]
+    assert {(p.column, p.cell.limit) for p in cells} == {(0, 40), (1, 40), (2, None)}
+    searched = {table.rows[p.row].name: p.cell.searches for p in cells if p.cell.searches}
+    assert searched == {"Table 2: loss v.1": ("loss.target",), "Table 2: loss v.2": ("loss.target",)}
 
 
 def test_sizes_and_episodes_are_those_that_the_paper_prints():

@@ -1,11 +1,26 @@
-"""Places for the libraries of the tests: SQLite files, and schemas of a real PostgreSQL server."""
+"""Models, recognisers, and places for libraries: SQLite files, and schemas of a real PostgreSQL server."""
 
 import multiprocessing
 
 import pytest
+import torch
 from postgres import schema, server
+from studio import ACTIONS, clip
 
-__all__ = ["place", "processes", "schema", "server"]
+from jeanie.fewshot import FewShotModel
+from jeanie.recogniser import Recogniser, background
+
+__all__ = [
+    "model",
+    "other_model",
+    "place",
+    "processes",
+    "recogniser",
+    "schema",
+    "server",
+    "small_background_sets",
+    "taught",
+]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -20,3 +35,37 @@ def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["jeanie.recogniser.library.library"])
     return context
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.set_num_threads(1)
+    return FewShotModel.load()
+
+
+@pytest.fixture(scope="module")
+def other_model():
+    """The shipped model with one weight changed."""
+    other = FewShotModel.load()
+    with torch.no_grad():
+        next(other.parameters()).view(-1)[0] += 0.01
+    return other
+
+
+@pytest.fixture
+def small_background_sets(monkeypatch):
+    """Use few generated motions, for speed."""
+    monkeypatch.setattr(background, "GENERATED_MOTIONS", 12)
+
+
+@pytest.fixture
+def recogniser(model):
+    with Recogniser.load(model=model) as made:
+        yield made
+
+
+@pytest.fixture
+def taught(recogniser):
+    for action in ACTIONS:
+        recogniser.enrol(action, [clip(action, 0), clip(action, 1)])
+    return recogniser

@@ -9,7 +9,7 @@ from jeanie.errors import ConfigError, ShapeError
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks, list_block_starts
 
 
-def starts_by_the_book(frames: int, length: int, stride: int) -> list[int]:
+def list_starts(frames: int, length: int, stride: int) -> list[int]:
     """0, S, 2S, ... as long as a whole block fits; one last block if the last frame was not reached."""
     found = [0]
     while found[-1] + stride + length <= frames:
@@ -26,7 +26,7 @@ def make_numbers(*shape: int) -> torch.Tensor:
 @settings(max_examples=300)
 @given(frames=st.integers(1, 200), length=st.integers(1, 40), stride=st.integers(1, 40))
 def test_block_starts_follow_the_definition(frames, length, stride):
-    expected = starts_by_the_book(frames, length, stride)
+    expected = list_starts(frames, length, stride)
     assert list_block_starts(frames, length, stride).tolist() == expected
     assert int(count_blocks(frames, length, stride)) == len(expected)
 
@@ -50,7 +50,7 @@ def test_the_stride_is_a_rounded_fraction_of_the_length(length, ratio, stride):
 def test_blocks_hold_their_frames_and_a_short_motion_repeats_its_last(frames, length, ratio):
     joints = make_numbers(2, frames, 3, 3)
     cut = blocks(joints, length, ratio)
-    first = starts_by_the_book(frames, length, compute_stride(length, ratio))
+    first = list_starts(frames, length, compute_stride(length, ratio))
     assert cut.shape == (2, len(first), length, 3, 3)
     for block, start in enumerate(first):
         for offset in range(length):
@@ -126,7 +126,7 @@ def test_gradients_flow_to_every_frame_as_often_as_it_is_used():
     joints = torch.zeros(1, 12, 1, 3, requires_grad=True)
     blocks(joints, lengths=torch.tensor([10])).sum().backward()
     uses = [0] * 12
-    for start in starts_by_the_book(10, 8, 5):
+    for start in list_starts(10, 8, 5):
         for offset in range(8):
             uses[start + offset] += 1
     assert joints.grad is not None

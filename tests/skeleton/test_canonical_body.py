@@ -19,7 +19,7 @@ def clip() -> Motion:
     return found.replace(joints=found.joints, valid=found.valid).fill_gaps(1000)
 
 
-def spun(motion: Motion, degrees: float) -> Motion:
+def spin(motion: Motion, degrees: float) -> Motion:
     angle = math.radians(degrees)
     c, s = math.cos(angle), math.sin(angle)
     turn = torch.tensor([[c, 0, -s], [0, 1, 0], [s, 0, c]])
@@ -31,8 +31,8 @@ def spun(motion: Motion, degrees: float) -> Motion:
     [
         lambda m: m.replace(joints=m.joints * 1.7),
         lambda m: m.replace(joints=m.joints + torch.tensor([3.0, -1.0, 5.0])),
-        lambda m: spun(m, 75),
-        lambda m: spun(m, -160),
+        lambda m: spin(m, 75),
+        lambda m: spin(m, -160),
     ],
     ids=["larger", "elsewhere", "turned", "from behind"],
 )

@@ -17,7 +17,7 @@ yaws = st.floats(-np.pi, np.pi)
 scopes = st.sampled_from(["frame", "clip"])
 
 
-def facing_the_camera(frames: int = 6, seed: int = 0) -> torch.Tensor:
+def make_facing_body(frames: int = 6, seed: int = 0) -> torch.Tensor:
     """A moving body whose shoulders and hips lie along +x on average; float64 [frame, joint, 3]."""
     random = np.random.default_rng(seed)
     joints = random.normal(size=(frames, len(NTU), 3)) * 0.3
@@ -37,13 +37,13 @@ def rotate(joints: torch.Tensor, yaw) -> torch.Tensor:
 
 @given(yaw=yaws, seed=st.integers(0, 99), per=scopes)
 def test_facing_removes_the_yaw_of_a_body(yaw, seed, per):
-    joints = facing_the_camera(seed=seed)
+    joints = make_facing_body(seed=seed)
     torch.testing.assert_close(face(rotate(joints, yaw), NTU, per), face(joints, NTU, per), atol=1e-9, rtol=0)
 
 
 @given(yaw=st.lists(yaws, min_size=6, max_size=6))
 def test_facing_per_frame_removes_the_yaw_of_every_frame(yaw):
-    joints = facing_the_camera()
+    joints = make_facing_body()
     torch.testing.assert_close(
         face(rotate(joints, yaw), NTU, "frame"), face(joints, NTU, "frame"), atol=1e-9, rtol=0
     )
@@ -51,7 +51,7 @@ def test_facing_per_frame_removes_the_yaw_of_every_frame(yaw):
 
 @given(yaw=yaws, per=scopes)
 def test_shoulders_and_hips_lie_along_x(yaw, per):
-    faced = face(rotate(facing_the_camera(), yaw), NTU, per)
+    faced = face(rotate(make_facing_body(), yaw), NTU, per)
     line = faced[:, 8] - faced[:, 4] + faced[:, 16] - faced[:, 12]  # shoulders, then hips, of ntu25
     line = line.mean(0, keepdim=True) if per == "clip" else line
     assert (line[:, 0] > 0).all()
@@ -62,7 +62,7 @@ def test_shoulders_and_hips_lie_along_x(yaw, per):
 @given(yaw=yaws, per=scopes)
 def test_facing_is_a_rotation_about_the_up_axis(yaw, per):
     """Distances, heights and handedness stay: the frame's turn is a rotation that scipy finds, about y."""
-    joints = rotate(facing_the_camera(), yaw)
+    joints = rotate(make_facing_body(), yaw)
     faced = face(joints, NTU, per)
     assert torch.equal(faced[..., 1], joints[..., 1])
     for before, after in zip(joints.numpy(), faced.numpy(), strict=True):
@@ -84,7 +84,7 @@ def test_a_front_view_is_unchanged_and_a_back_view_is_rotated():
 
 @given(yaw=st.lists(yaws, min_size=12, max_size=12))
 def test_blocks_are_rotated_independently(yaw):
-    cut = blocks(rotate(facing_the_camera(frames=12), yaw), length=4, stride_ratio=0.5)
+    cut = blocks(rotate(make_facing_body(frames=12), yaw), length=4, stride_ratio=0.5)
     faced = face(cut, NTU, "block")
     for block in range(len(cut)):
         assert torch.equal(faced[block], face(cut[block], NTU, "clip"))
@@ -92,7 +92,7 @@ def test_blocks_are_rotated_independently(yaw):
 
 @given(yaw=yaws)
 def test_frames_without_shoulders_and_hips_use_their_neighbours(yaw):
-    joints = rotate(facing_the_camera(), yaw)
+    joints = rotate(make_facing_body(), yaw)
     joints[3] = joints[2]  # so that the frames around the gap agree
     joints[4] = joints[2]
     valid = torch.ones(6, 25, dtype=torch.bool)
@@ -108,7 +108,7 @@ def test_frames_without_shoulders_and_hips_use_their_neighbours(yaw):
 
 
 def test_a_pair_with_a_missing_joint_adds_nothing_to_the_line():
-    joints = facing_the_camera()
+    joints = make_facing_body()
     shoulders, hips = joints[:, 8] - joints[:, 4], joints[:, 16] - joints[:, 12]
     torch.testing.assert_close(compute_lateral_axis(joints, NTU), shoulders + hips)
     valid = torch.ones(6, 25, dtype=torch.bool)
@@ -119,7 +119,7 @@ def test_a_pair_with_a_missing_joint_adds_nothing_to_the_line():
 
 @given(yaw=yaws)
 def test_a_clip_is_rotated_by_its_valid_frames(yaw):
-    joints = rotate(facing_the_camera(), yaw)
+    joints = rotate(make_facing_body(), yaw)
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[2, [NTU.index("left_shoulder"), NTU.index("left_hip")]] = False  # no line in frame 2
     seen = [0, 1, 3, 4, 5]
@@ -127,7 +127,7 @@ def test_a_clip_is_rotated_by_its_valid_frames(yaw):
 
 
 def test_a_body_without_shoulders_and_hips_is_not_rotated():
-    joints = facing_the_camera()
+    joints = make_facing_body()
     valid = torch.ones(6, 25, dtype=torch.bool)
     valid[:, [NTU.index("left_shoulder"), NTU.index("left_hip")]] = False
     for per in ("frame", "clip"):
@@ -139,7 +139,7 @@ def test_a_body_without_shoulders_and_hips_is_not_rotated():
 def test_a_layout_with_z_up_is_rotated_about_z(yaw):
     """The same body laid over by a quarter turn about x, (x, y, z) -> (x, -z, y), and back."""
     up_z = Layout("up_z", NTU.joints, NTU.bones, NTU.pairs, NTU.root, NTU.torso, up="z")
-    joints = rotate(facing_the_camera(), yaw)
+    joints = rotate(make_facing_body(), yaw)
     sign = torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)
     faced = face(joints[..., [0, 2, 1]] * sign, up_z)
     torch.testing.assert_close(faced, face(joints, NTU)[..., [0, 2, 1]] * sign)
@@ -147,7 +147,7 @@ def test_a_layout_with_z_up_is_rotated_about_z(yaw):
 
 @given(seed=st.integers(0, 20))
 def test_persons_and_clips_are_rotated_independently(seed):
-    batch = torch.stack([rotate(facing_the_camera(seed=seed + k), k) for k in range(4)]).reshape(
+    batch = torch.stack([rotate(make_facing_body(seed=seed + k), k) for k in range(4)]).reshape(
         2, 2, 6, 25, 3
     )
     for per in ("frame", "clip"):

@@ -150,7 +150,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def ours(name):
+def rename_joint(name):
     """Our name of a joint of CMU's BVH files: a joint lies where its bone starts."""
     match = re.fullmatch(r"(Left|Right|L|R)(?=[A-Z])(.*)", name)
     if name in NAMES or not match:
@@ -160,7 +160,7 @@ def ours(name):
 
 def test_cmu22_is_the_skeleton_of_the_archive():
     described = json.loads((DATA / "cmu" / "cmu_30fps.json").read_text())
-    assert tuple(ours(joint) for joint in described["joints"]) == LAYOUTS["cmu22"].joints
+    assert tuple(rename_joint(joint) for joint in described["joints"]) == LAYOUTS["cmu22"].joints
     assert tuple(described["parents"]) == LAYOUTS["cmu22"].parents
 
 
@@ -172,7 +172,7 @@ def test_cmu31_is_the_hierarchy_of_the_bvh_files(clip):
         words = line.split()
         if words[0] in ("ROOT", "JOINT"):
             parents.append(stack[-1] if stack else -1)
-            joints.append(ours(words[1]))
+            joints.append(rename_joint(words[1]))
             last = len(joints) - 1
         elif words[0] == "{":
             stack.append(last)

@@ -13,11 +13,14 @@ from tiny_task import LAYOUT, dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
+from jeanie.cli.evaluate import evaluate as evaluate_command
 from jeanie.cli.train import train as train_command
 from jeanie.datasets import open_dataset
 from jeanie.datasets.archive.writer import write_archive
 from jeanie.errors import ConfigError
-from jeanie.fewshot.cameras import CameraGroupsConfig
+from jeanie.evaluation.evaluate import evaluate
+from jeanie.evaluation.report.report import pool_seeds
+from jeanie.fewshot.cameras import CameraGroupsConfig, describe_hidden_joints
 from jeanie.fewshot.config import CameraViewsConfig, ModelConfig
 from jeanie.fewshot.inputs import arrange
 from jeanie.fewshot.model import FewShotModel
@@ -69,12 +72,13 @@ def test_distances_come_from_thirds_of_x_and_the_sensor_from_the_layout():
     assert views.build(data.layout).camera.intrinsics == CAMERAS["kinect1"].intrinsics
     model = FewShotModel(config().with_values(views=views), data.layout)
     batch = model.collate([data[0], data[2], data[4]])
-    assert_close(batch.distances.tolist(), list(views.groups.distances), atol=1e-6, rtol=0)
+    assert_close(batch.cameras[:, 0].tolist(), list(views.groups.distances), atol=1e-6, rtol=0)
 
 
-def test_every_clip_is_seen_from_its_own_distance():
+def test_every_clip_is_seen_from_its_own_distance_and_height():
+    """Takes 0 and 4 stand left and right, at the bottom and in the centre."""
     groups = CameraGroupsConfig(
-        distance=3, height=1, x=(-0.2, 0.2), y=(0, 1), distances=(2.5, 3, 9), heights=(1, 1, 1)
+        distance=3, height=1, x=(-0.2, 0.2), y=(-0.15, 1), distances=(2.5, 3, 9), heights=(0.2, 1.9, 1)
     )
     settings = config().with_values(
         views=CAMERA.with_values(groups=groups), encoder={"kind": "raw"}, inputs={"scale": "none", "block": 1}
@@ -82,8 +86,9 @@ def test_every_clip_is_seen_from_its_own_distance():
     data = recordings()
     model = FewShotModel.raw(settings)
     found = model.features(model.collate([data[0], data[4]]))
-    for number, distance in enumerate((2.5, 9)):
-        alone = FewShotModel.raw(settings.with_values({"views.distance": distance}))
+    for number, (distance, height) in enumerate(((2.5, 0.2), (9, 1.9))):
+        place = {"views.distance": distance, "views.height": height}
+        alone = FewShotModel.raw(settings.with_values(place))
         expected = alone.features(alone.collate([data[4 * number]])).values
         assert_close(found.values[number : number + 1, : expected.shape[1]], expected)
 
@@ -115,9 +120,13 @@ def test_ntu_has_the_positions_of_its_setups(tmp_path):
     assert [setup for setup, *_ in views.setups] == [7, 16, 18]
     assert views.setups[:2] == ((7, 0.5, 4.5), (16, 2.7, 3.5))
     assert views.setups[2][1] == pytest.approx(1.5 + 0.09, abs=2e-3)
-    assert [views.find_distance(motion) for motion in motions][:2] == [4.5, 3.5]
-    mean = sum(row[2] for row in views.setups) / 3
-    assert views.find_distance(motions[0].replace(setup=None)) == pytest.approx(mean)
+    assert [views.find_camera(motion)[0] for motion in motions][:2] == [4.5, 3.5]
+    angles = [views.find_camera(motion)[1] for motion in motions]
+    assert angles[1] == pytest.approx(math.degrees(math.asin((2.7 - 1.05) / 3.5)))
+    assert angles[0] < 0 < angles[2] < angles[1]
+    height, distance = (sum(row[i] for row in views.setups) / 3 for i in (1, 2))
+    unknown = views.find_camera(motions[0].replace(setup=None))
+    assert unknown == pytest.approx((distance, math.degrees(math.asin((height - 1.05) / distance))))
 
 
 def test_a_run_records_its_camera_and_a_loaded_model_gives_the_same_views(tmp_path):
@@ -134,7 +143,8 @@ def test_a_run_records_its_camera_and_a_loaded_model_gives_the_same_views(tmp_pa
     joints = torch.randn(2, 15, 3, generator=torch.Generator().manual_seed(0)) / 3
     assert torch.equal(model.views(joints), FewShotModel(placed, LAYOUT).views(joints))
     clip = recordings()[4]
-    assert model.collate([clip]).distances.tolist() == pytest.approx([placed.views.groups.distances[2]])
+    assert model.collate([clip]).cameras.tolist() == [pytest.approx(placed.views.find_camera(clip), abs=1e-5)]
+    assert model.collate([clip]).cameras[0, 0] == pytest.approx(placed.views.groups.distances[2])
 
 
 def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
@@ -165,10 +175,39 @@ def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
     assert json.loads((run.path / "run.json").read_text())["hidden_joints"] == counts
 
 
+def test_an_evaluation_counts_the_joints_that_its_cameras_do_not_see():
+    """One joint of one frame in three views of the query; supports are compared as recorded, in one view."""
+    settings = config().with_values({"views.distance": 3.0, "encoder.kind": "raw"})
+    model, parts = FewShotModel.raw(settings), [split("first", test=(0, 1))]
+    clean = evaluate(model, "synthetic", dataset=recordings(), splits=parts)
+    assert clean.hidden_joints["hidden"] == 0 < clean.hidden_joints["measured"]
+    assert not describe_hidden_joints(clean.hidden_joints)
+    report = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
+    assert report.hidden_joints == {"hidden": 3, "measured": clean.hidden_joints["measured"]}
+    again = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
+    assert again.json()["hidden_joints"] == report.hidden_joints  # of this evaluation alone
+    assert pool_seeds([report, again]).hidden_joints["hidden"] == 6
+    other = evaluate(FewShotModel.raw("dtw"), "synthetic", dataset=recordings(), splits=parts)
+    assert not other.hidden_joints
+    assert "hidden_joints" not in other.json()
+
+
+def test_the_command_reports_hidden_joints_once_in_text_and_json(tmp_path):
+    near = config().with_values({"views.distance": 0.75, "encoder.kind": "raw", "inputs.prepare.frames": 8})
+    FewShotModel.raw(near).save(tmp_path / "near")
+    app = typer.Typer()
+    app.command()(evaluate_command)
+    arguments = [str(tmp_path / "near"), "synthetic", "--limit", "1", "--alone"]
+    said = CliRunner().invoke(app, arguments).stdout
+    assert said.count("joints in simulated views") == 1
+    counts = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["hidden_joints"]
+    assert f"near: {counts['hidden']} of {counts['measured']} joints" in " ".join(said.split())
+
+
 def test_a_distorted_lens_reaches_the_views():
     bent = CAMERA.with_values(camera="kinect1", distance=3.0, distortion=(-0.2, 0.1))
     joints = torch.rand(2, 15, 3, generator=torch.Generator().manual_seed(0)) - 0.5
-    camera = Camera(CAMERAS["kinect1"].intrinsics, 3.0, distortion=(-0.2, 0.1))
+    camera = Camera(CAMERAS["kinect1"].intrinsics, 3.0, CAMERAS["kinect1"].height, (-0.2, 0.1))
     assert torch.equal(bent.build()(joints), CameraViews(camera, 15, 0, 15, units="metres")(joints))
     straight = bent.with_values(distortion=()).build()(joints)
     assert (bent.build()(joints) - straight).abs().max() > 1e-4

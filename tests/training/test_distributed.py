@@ -60,7 +60,7 @@ def run_steps(kind, world):
     return found | {"losses": torch.tensor([[step.loss, step.accuracy] for step in steps])}
 
 
-def whole(out, kind, **options):
+def run_whole(out, kind, **options):
     """A whole training run."""
     torch.manual_seed(0)
     model = FewShotModel(model_config(dropout=0.0), dataset().layout).double()
@@ -95,9 +95,9 @@ def child(folder):
         }
         for kind in CONFIGS:
             save_file(run_steps(kind, world), folder / f"{kind}-{world.rank}.safetensors")
-            whole(folder / kind, kind)
+            run_whole(folder / kind, kind)
         try:
-            whole(folder / "similarity", "similarity")
+            run_whole(folder / "similarity", "similarity")
         except ConfigError as error:
             facts["again"] = str(error)
         (folder / f"facts-{world.rank}.json").write_text(json.dumps(facts))
@@ -107,14 +107,6 @@ def child(folder):
 def thread_names():
     """The names of this process's threads, of Python or not; none where the system does not tell."""
     return [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +148,7 @@ def test_gradients_and_weights_are_those_of_one_process(two, kind):
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_a_run_of_two_processes_is_that_of_one(two, kind, tmp_path):
-    found, alone = Run.load(two / kind), whole(tmp_path / "one", kind)
+    found, alone = Run.load(two / kind), run_whole(tmp_path / "one", kind)
     assert found.facts["sessions"][0]["processes"] == 2
     strip = [[{**line, "seconds": 0} for line in run.metrics()] for run in (found, alone)]
     assert len(strip[0]) == 3

@@ -6,9 +6,10 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_training import SHORT, assert_same_run, interrupt_at, one_thread, run_training, tensors  # noqa: F401
+from tiny_sbu import write_sbu
 from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
+from training_cases import SHORT, assert_same_run, interrupt_at, list_tensors, run_training
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
@@ -106,7 +107,9 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
         tmp_path / "run", SHORT.with_values(ema_decay=0.9), start(), split=split(validation=())
     )
     kept = {
-        name.removeprefix("best."): value for name, value in tensors(run).items() if name.startswith("best.")
+        name.removeprefix("best."): value
+        for name, value in list_tensors(run).items()
+        if name.startswith("best.")
     }
     (last,) = (run.folder() / "last").glob("*.safetensors")
     stored = load_file(last)
@@ -116,7 +119,7 @@ def test_what_is_kept_at_the_end_are_the_means_and_not_the_last_weights(tmp_path
 
 @pytest.mark.parametrize("hubness", [0.0, 0.5])
 def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubness):
-    config, begin = (TUNE.with_values(hubness=hubness), knowing_start())
+    config, begin = (TUNE.with_values(hubness=hubness), make_start_run())
     whole = run_training(tmp_path / "whole", config, begin)
     with pytest.raises(KeyboardInterrupt):
         run_training(tmp_path / "parts", config, begin, progress=interrupt_at(6))
@@ -124,7 +127,7 @@ def test_a_stopped_fine_tuning_goes_on_to_the_same_bits(tmp_path, hubness):
     assert whole.summary()[0]["best_episode"] == Run.load(tmp_path / "parts").summary()[0]["best_episode"]
 
 
-def knowing_start():
+def make_start_run():
     """A start whose motions have one length, as a usual course needs."""
     torch.manual_seed(3)
     return FewShotModel(
@@ -172,7 +175,7 @@ def test_the_kind_of_networks_that_suits_the_training_classes_is_taken_alone(tmp
 
 def test_the_choice_is_the_accuracy_that_a_loop_counts(monkeypatch):
     """An oracle of plain loops: halves, draws, hubs and nearest supports, one query at a time."""
-    model = knowing_start()
+    model = make_start_run()
     clips = [clip for clip, label in enumerate(dataset().labels) if label < 6]
     tasks = []
     honest = choosing._draw_tasks
@@ -227,7 +230,7 @@ def test_of_many_classes_and_clips_some_are_drawn():
 
 
 def test_too_few_classes_choose_nothing():
-    model = knowing_start()
+    model = make_start_run()
     clips = [0, 1, 5, 6, 10, 11]
     labels = [0, 0, 1, 1, 2, 2]
     options = {"shares": [()], "hubness": [0.0, 0.5], "margin": 0.0, "seed": 0}
@@ -240,17 +243,17 @@ def correct_hubness(model, power, clips):
 
 def test_hubs_are_held_back_by_what_training_motions_tell_of_the_kept_weights(tmp_path):
     config = TUNE.with_values(hubness=0.5, rate=1e-2, margin=None)
-    made = run_training(tmp_path / "run", config, knowing_start(), split=split(validation=())).model()
+    made = run_training(tmp_path / "run", config, make_start_run(), split=split(validation=())).model()
     assert made.config.hubness == 0.5
     again = correct_hubness(made.with_config(hubness=0.0), 0.5, split().train)
     for name in ("hubness_correction.course", "hubness_correction.spread"):
         assert_close(made.state_dict()[name], again.state_dict()[name])
-    assert not same(made.with_config(hubness=0.0), knowing_start())
+    assert not same(made.with_config(hubness=0.0), make_start_run())
 
 
 @pytest.mark.parametrize("power", [0.5, 40.0])
 def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(tmp_path, power):
-    model = knowing_start()
+    model = make_start_run()
     kept = run_training(
         tmp_path / "run", TUNE.with_values(hubness=power, margin=5.0, rate=1e-9), model
     ).model()
@@ -261,10 +264,10 @@ def test_hubs_stay_only_where_training_classes_are_told_apart_better_with_them(t
 
 
 def test_a_start_that_knows_motions_learns_anew_which(tmp_path):
-    model = correct_hubness(knowing_start(), 0.5, range(40))
+    model = correct_hubness(make_start_run(), 0.5, range(40))
     run = run_training(tmp_path / "run", TUNE.with_values(margin=1000.0), model)
     assert run.model().config.hubness == 0
-    assert same(run.model(), knowing_start())
+    assert same(run.model(), make_start_run())
 
 
 @pytest.mark.errors
@@ -320,8 +323,11 @@ QUICK = (
 )
 
 
-def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path):
-    done = command("synthetic", "--from", "shipped", "--out", tmp_path / "one", "--json", *QUICK)
+def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("JEANIE_DATA", str(write_sbu(tmp_path)))
+    done = command(
+        "sbu", "--split", "seed 0", "--from", "shipped", "--out", tmp_path / "one", "--json", *QUICK
+    )
     assert done.exit_code == 0, done.output
     run, shipped = Run.load(tmp_path / "one"), FewShotModel.load()
     assert run.recipe.train == RECIPES["finetune"].train.with_values(
@@ -334,13 +340,23 @@ def test_the_command_goes_on_from_the_shipped_weights_and_from_a_folder(tmp_path
     ]
     assert 0 < max(near) < 1e-3
     folder = run.folder() / "model"
-    arguments = ("synthetic", "--from", folder, "--set", "views.kind=euler", "--set", "views.altitude=0")
+    arguments = (
+        "sbu",
+        "--split",
+        "seed 0",
+        "--from",
+        folder,
+        "--set",
+        "views.kind=euler",
+        "--set",
+        "views.altitude=0",
+    )
     done = command(*arguments, "--set", "views.azimuth=15", "--out", tmp_path / "two", "--json", *QUICK)
     assert done.exit_code == 0, done.output
     second = Run.load(tmp_path / "two")
     assert second.model().views.shape == (3, 1)
     assert second.facts["start"] != run.facts["start"]
-    assert json.loads(done.stdout)["protocol"] == "synthetic"
+    assert json.loads(done.stdout)["protocol"] == "sbu"
 
 
 @pytest.mark.errors

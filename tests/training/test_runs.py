@@ -40,14 +40,6 @@ QUICK = TrainConfig(episodes=4, batch=2, validate_every=2, checkpoint_every=2, s
 FLAGS = ("--set", "batch=2", "--set", "validate_every=1000", "--set", "way=3", "--set", "views.kind=none")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs") / "quick"

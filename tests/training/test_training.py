@@ -1,76 +1,22 @@
 """Training: a step is the gradient it claims to be, a resumed run is the run, and only validation chooses."""
 
-import json
-import os
-import signal
 from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from tiny_task import dataset, model_config, split
 from torch.testing import assert_close
+from training_cases import PLAIN, SHORT, assert_same_run, interrupt_at, list_tensors, run_training
 
 from jeanie.compute.distributed import World
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError
 from jeanie.evaluation.predict import predict
 from jeanie.evaluation.report.report import estimate_accuracy
-from jeanie.fewshot.config import ModelConfig
 from jeanie.fewshot.losses import LossConfig
 from jeanie.fewshot.model import FewShotModel
-from jeanie.training.augment import AugmentConfig
-from jeanie.training.config import TrainConfig, learning_rate
+from jeanie.training.config import learning_rate
 from jeanie.training.run import Run
 from jeanie.training.step import Learner
-from jeanie.training.train import train
-
-PLAIN = TrainConfig(mirror=False, augment=AugmentConfig(), queries=1)
-SHORT = TrainConfig(
-    episodes=12,
-    batch=2,
-    queries=2,
-    validate_every=4,
-    checkpoint_every=4,
-    mirror=True,
-    augment=AugmentConfig(yaw=20, tilt=10, scale=0.1, warp=0.3),
-)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors this small gain nothing from threads, and lose much where others compute as well."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def run_training(out, config=SHORT, model=None, **options):
-    options = {"dataset": dataset(), "split": split(), **options}
-    return train(model_config() if model is None else model, "synthetic", config=config, out=out, **options)
-
-
-def tensors(run):
-    """Everything that a run wrote as tensors: weights, loss and optimiser of the checkpoint, the best weights."""
-    folder = run.folder()
-    (last,) = (folder / "last").glob("*.safetensors")
-    return load_file(last) | {
-        f"best.{k}": v for k, v in load_file(folder / "model/model.safetensors").items()
-    }
-
-
-def interrupt_at(episode):
-    """A watcher that presses Ctrl-C; the step after it is finished and kept."""
-    return lambda moment: os.kill(os.getpid(), signal.SIGINT) if moment.episode == episode else None
-
-
-def assert_same_run(one, other):
-    left, right = tensors(one), tensors(other)
-    assert left.keys() == right.keys()
-    assert any(name.startswith("optimiser.") for name in left)
-    assert [name for name in left if not torch.equal(left[name], right[name])] == []
-    lines = [[{**line, "seconds": None} for line in run.metrics()] for run in (one, other)]
-    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +62,8 @@ def test_the_seed_decides_and_nothing_else(tmp_path):
     assert_same_run(one, run_training(tmp_path / "two"))
     other = run_training(tmp_path / "other", SHORT.with_values(seed=1))
     assert not torch.equal(
-        tensors(one)["model.encoder.net.head.weight"], tensors(other)["model.encoder.net.head.weight"]
+        list_tensors(one)["model.encoder.net.head.weight"],
+        list_tensors(other)["model.encoder.net.head.weight"],
     )
 
 
@@ -252,7 +199,7 @@ def test_training_stops_when_nothing_gets_better(tmp_path):
 
 def test_without_validation_classes_the_last_weights_are_kept(tmp_path):
     run = run_training(tmp_path / "run", split=split(train=(0, 1, 2, 3, 4, 5), validation=()))
-    kept = tensors(run)
+    kept = list_tensors(run)
     assert run.summary()[0]["validation"] is None
     for name in [name for name in kept if name.startswith("best.")]:
         assert torch.equal(kept[name], kept["model." + name.removeprefix("best.")])
@@ -326,7 +273,7 @@ def test_a_model_that_is_given_is_the_start_of_every_split_and_stays_as_it_is(tm
 def test_a_float64_model_trains_in_float64(tmp_path):
     model = FewShotModel(model_config(), dataset().layout).double()
     run = run_training(tmp_path / "run", model=model)
-    assert {tensor.dtype for name, tensor in tensors(run).items() if "weight" in name} == {torch.float64}
+    assert {tensor.dtype for name, tensor in list_tensors(run).items() if "weight" in name} == {torch.float64}
 
 
 def fused_config():
@@ -364,55 +311,3 @@ def test_fused_after_training_the_branch_learns_alone_and_both_count_in_their_me
     with torch.no_grad():
         found = model(store[episodes[0].query], store[episodes[0].support])
     assert_close(found, tables[0][0] / units[0] + 0.5 * tables[1][0] / units[1])
-
-
-@pytest.mark.errors
-def test_bad_input_is_told_before_anything_is_written(tmp_path):
-    out = tmp_path / "run"
-    with pytest.raises(ConfigError, match="no weights to learn"):
-        run_training(out, model=ModelConfig(**{**model_config().model_dump(), "encoder": {"kind": "raw"}}))
-    with pytest.raises(ConfigError, match="9-way episodes need 9 classes"):
-        run_training(out, SHORT.with_values(way=9, mirror=False))
-    with pytest.raises(ConfigError, match="no protocol 'nothing'"):
-        train(model_config(), "nothing", out=out)
-    with pytest.raises(ConfigError, match="has no split 99; they are 0 to"):
-        train(model_config(), "synthetic", out=out, split=99)
-    assert not out.exists()
-
-
-@pytest.mark.errors
-def test_a_run_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
-    run_training(tmp_path / "run", SHORT.with_values(episodes=2))
-    with pytest.raises(ConfigError, match=r"contains a run; continue it with resume"):
-        run_training(tmp_path / "run", SHORT.with_values(episodes=2))
-    with pytest.raises(ConfigError, match=r"config.train.rate: 0.003 there, 0.5 now"):
-        run_training(tmp_path / "run", SHORT.with_values(episodes=2, rate=0.5), resume=True)
-    with pytest.raises(ConfigError, match="split 'tiny' was started with other classes"):
-        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True, split=split(validation=()))
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("all of it")
-    with pytest.raises(ConfigError, match="exists and is not a run"):
-        run_training(tmp_path / "mine", SHORT.with_values(episodes=2), resume=True)
-
-
-@pytest.mark.errors
-def test_a_damaged_checkpoint_is_noticed(tmp_path):
-    run = run_training(tmp_path / "run", SHORT.with_values(episodes=2))
-    (path,) = (run.folder() / "last").glob("*.safetensors")
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DataError, match="tensors of the checkpoint were changed"):
-        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
-    (run.folder() / "last/state.json").write_text(json.dumps({"format": 1}))
-    with pytest.raises(DataError, match="checkpoint cannot be read"):
-        run_training(tmp_path / "run", SHORT.with_values(episodes=2), resume=True)
-
-
-@pytest.mark.errors
-def test_a_gradient_that_is_not_finite_ends_training_with_advice(tmp_path):
-    config = PLAIN.with_values(
-        episodes=50, batch=1, optimiser="sgd", rate=1e18, schedule="constant", clip=None
-    )
-    with pytest.raises(JeanieError, match="training has diverged; use a smaller rate"):
-        run_training(tmp_path / "run", config, model_config(relative=False))

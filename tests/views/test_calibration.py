@@ -203,10 +203,10 @@ def test_impossible_boards_are_refused(options):
 
 @pytest.mark.errors
 def test_without_opencv_the_error_says_what_to_install(monkeypatch):
-    def absent(name, *rest):
+    def raise_import_error(name, *rest):
         raise ImportError(name)
 
-    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.setattr(importlib, "import_module", raise_import_error)
     with pytest.raises(ConfigError, match=r"pip install 'jeanie\[calibration\]'"):
         calibrate([])
 

@@ -60,6 +60,27 @@ def test_every_camera_stands_on_the_sphere_and_looks_at_the_subject(matrix):
                     assert_close(seen[a, b, f, n].tolist(), list(expected), atol=1e-9, rtol=1e-12)
 
 
+@pytest.mark.parametrize("height", [0.3, 1.05, 2.7])
+def test_azimuths_go_round_the_vertical_and_altitudes_start_at_the_height_of_the_camera(height):
+    """A camera above the torso looks down: the same joints, given upright, by look-at frames without elevation."""
+    camera = Camera(SQUARE, 3.5, height)
+    elevation = math.degrees(math.asin((height - 1.05) / 3.5))
+    assert camera.elevation == pytest.approx(elevation)
+    recorded = body(2, 4)
+    upright = recorded.numpy() @ Rotation.from_euler("x", elevation, degrees=True).as_matrix().T
+    views = CameraViews(camera, azimuth=60, altitude=30, step=30)
+    seen = views(recorded)
+    for a, azimuth in enumerate(views.azimuths):
+        for b, altitude in enumerate(views.altitudes):
+            for n in range(4):
+                expected = look_at(upright[1, n], azimuth, altitude + elevation, 3.5, SQUARE)
+                assert_close(seen[a, b, 1, n].tolist(), list(expected), atol=1e-9, rtol=1e-12)
+    assert torch.equal(seen[2, 1], project(recorded + torch.tensor([0, 0, 3.5]), camera))
+    level = CameraViews(Camera(SQUARE, 3.5), azimuth=60, altitude=30, step=30)(recorded)
+    assert_close(seen[2], level[2])  # altitudes alone
+    assert ((seen - level).abs().max() > 1) == (height != 1.05)
+
+
 def test_translations_are_the_camera_positions():
     views = CameraViews(Camera(SQUARE, distance=3.0))
     subject = torch.tensor([0.0, 0.0, 3.0], dtype=torch.float64)
@@ -237,10 +258,14 @@ def test_gradients_stay_finite_where_a_joint_is_missing():
 @pytest.mark.parametrize("units", ["pixels", "metres"])
 def test_each_body_may_have_its_own_distance(units):
     joints, distances = body(3, 2, 4, 5), torch.tensor([[2.5], [3.0], [4.5]], dtype=torch.float64)
-    together, seen = CameraViews(CAMERAS["kinect1"], 30, 15, units=units).measure(joints, distances)
+    cameras = [
+        Camera(CAMERAS["kinect1"].intrinsics, *place) for place in ((2.5, 0.4), (3.0, 1.6), (4.5, None))
+    ]
+    elevations = torch.tensor([[camera.elevation] for camera in cameras], dtype=torch.float64)
+    views = CameraViews(CAMERAS["kinect1"], 30, 15, units=units)
+    together, seen = views.measure(joints, distances, elevations)
     assert seen.shape == (3, 2, 5, 3, 4, 5)
-    for clip, distance in enumerate(distances[:, 0].tolist()):
-        camera = Camera(CAMERAS["kinect1"].intrinsics, distance)
+    for clip, camera in enumerate(cameras):
         assert_close(together[clip], CameraViews(camera, 30, 15, units=units)(joints[clip]))
 
 

@@ -114,12 +114,12 @@ def test_named_cameras_need_no_ranges():
 def test_data_sets_are_read_one_clip_at_a_time():
     alive = []
 
-    def lazily():
+    def yield_motions():
         for x in (-1.0, 0.0, 1.0):
             alive.append(x)
             yield record_person((x, 3.0), 1.0)
 
-    assert estimate_camera_positions(lazily()).overall.clips == len(alive) == 3
+    assert estimate_camera_positions(yield_motions()).overall.clips == len(alive) == 3
 
 
 def test_missing_joints_do_not_move_the_camera():

@@ -96,8 +96,8 @@ def _list_files() -> Iterator[Path]:
         return
     yield Path(__file__).parent / "_kernel.so"
     with contextlib.suppress(metadata.PackageNotFoundError):
-        found = metadata.distribution("jeanie").locate_file("jeanie/alignment/backends/_kernel.so")
-        yield Path(str(found))
+        installed_file = metadata.distribution("jeanie").locate_file("jeanie/alignment/backends/_kernel.so")
+        yield Path(str(installed_file))
 
 
 @functools.cache

@@ -43,8 +43,8 @@ def _compute_weights(cost: Tensor, gamma: float) -> _Wide:
     """Return exp(-cost / gamma); cost + n unit uses a unit of 18 bits and its rest, so that no digit is lost."""
     constants = split_gamma(gamma, torch.float64)
     n = torch.round(cost / -constants.unit)
-    rest = (cost + n * constants.unit_hi) + n * constants.unit_lo
-    return _Wide(torch.exp2(rest / -constants.unit), n)
+    remainder = (cost + n * constants.unit_hi) + n * constants.unit_lo
+    return _Wide(torch.exp2(remainder / -constants.unit), n)
 
 
 def _slide_window(x: _Wide, shift: int, first_axis: int) -> _Wide:

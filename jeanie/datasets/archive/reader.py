@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jeanie._internal.digest import compute_crc32
-from jeanie._internal.files import backup_path
+from jeanie._internal.files import get_backup_path
 from jeanie.datasets.formats.json_files import expect_type, read_json
 from jeanie.datasets.formats.npz import unpack_mask
 from jeanie.errors import DataError, JeanieError
@@ -56,7 +56,7 @@ def is_archive(path: str | Path) -> bool:
     """Return whether a folder is an archive."""
     path = Path(path).absolute()
     return (path / "archive.json").is_file() or (
-        not path.exists() and (backup_path(path) / "archive.json").is_file()
+        not path.exists() and (get_backup_path(path) / "archive.json").is_file()
     )
 
 
@@ -67,7 +67,7 @@ def open_archive(path: str | Path) -> "Archive":
         DataError: The folder is not an archive, or its files are damaged.
     """
     path = Path(path).absolute()
-    folder = path if path.exists() or not is_archive(path) else backup_path(path)
+    folder = path if path.exists() or not is_archive(path) else get_backup_path(path)
     about = expect_type(folder, read_json(folder / "archive.json"), dict, "archive.json")
     if about.get("format") != FORMAT or about.get("version") != VERSION:
         raise DataError(

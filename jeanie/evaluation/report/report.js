@@ -1,10 +1,4 @@
-"use strict";
 (() => {
-  const root = document.documentElement;
-  let errors = 0;
-  window.addEventListener("error", () => { root.dataset.errors = String(++errors); });
-  root.dataset.errors = "0";
-
   // tabs: a group of buttons; each button shows one of the panels below
   for (const tabs of document.querySelectorAll(".tabs[data-group]")) {
     const panels = document.querySelectorAll(`.panel[data-group="${tabs.dataset.group}"]`);
@@ -17,48 +11,17 @@
     show(0);
   }
 
-  const examples = JSON.parse(document.getElementById("examples").textContent);
+  const examples = data;
   const section = document.getElementById("alignments");
   if (!section || !examples.length) {
     root.dataset.ready = "0";
     return;
   }
-  const find = (name) => section.querySelector(`[data-part="${name}"]`);
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const STEPS_PER_SECOND = 6;
   let example = examples[0];
   let at = 0;
   let playing = false;
   let before = 0;
-
-  /** Clear a canvas at the resolution of the screen; return its context, and its size in CSS pixels. */
-  function clearCanvas(canvas) {
-    const ratio = window.devicePixelRatio || 1;
-    const { width, height } = canvas.getBoundingClientRect();
-    canvas.width = Math.max(1, Math.round(width * ratio));
-    canvas.height = Math.max(1, Math.round(height * ratio));
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.font = "12px system-ui, sans-serif";
-    return [context, width, height];
-  }
-
-  /** Interpolate a pose between two blocks; a joint that is missing in one block is taken from the other. */
-  function interpolate(poses, low, high, share) {
-    return poses[low].map((body, person) => body.map((joint, number) => {
-      const next = poses[high][person][number];
-      if (!joint || !next) return joint || next;
-      return joint.map((value, axis) => value * (1 - share) + next[axis] * share);
-    }));
-  }
-
-  /** Rotate a joint by R_x(altitude) R_y(azimuth), in degrees. */
-  function rotate([x, y, z], azimuth, altitude) {
-    const a = azimuth * Math.PI / 180, b = altitude * Math.PI / 180;
-    const u = x * Math.cos(a) - z * Math.sin(a), w = x * Math.sin(a) + z * Math.cos(a);
-    return [u, y * Math.cos(b) + w * Math.sin(b), -y * Math.sin(b) + w * Math.cos(b)];
-  }
 
   const extents = new Map();
   /** Return how far an actor reaches from its centre, horizontally and vertically, in any view. */
@@ -81,7 +44,6 @@
     const bodies = interpolate(actor.poses, low, high, share);
     const [wide, tall] = extent(actor), apart = 1.1 * wide;
     const unit = Math.min(height / 2.1 / tall, width / (2.1 * wide + apart * (bodies.length - 1)));
-    context.lineCap = "round";
     bodies.forEach((body, person) => {
       const shift = (person - (bodies.length - 1) / 2) * unit * apart;
       // camera space: +x lies on the picture's left
@@ -95,17 +57,9 @@
       context.lineWidth = 3;
       for (const [parent, child] of actor.bones) {
         if (!points[parent] || !points[child]) continue;
-        context.beginPath();
-        context.moveTo(points[parent][0], points[parent][1]);
-        context.lineTo(points[child][0], points[child][1]);
-        context.stroke();
+        drawLine(context, [points[parent], points[child]]);
       }
-      for (const point of points) {
-        if (!point) continue;
-        context.beginPath();
-        context.arc(point[0], point[1], actor.bones.length ? 2.6 : 4, 0, 2 * Math.PI);
-        context.fill();
-      }
+      for (const point of points) if (point) drawDisc(context, point, actor.bones.length ? 2.6 : 4);
     });
     context.globalAlpha = 1;
   }
@@ -124,15 +78,10 @@
     context.globalAlpha = 1;
     context.strokeStyle = colour("--c1");
     context.lineWidth = 2.5;
-    context.lineJoin = "round";
-    context.beginPath();
-    example.path.forEach(([t, s], number) => number ? context.lineTo(x(t), y(s)) : context.moveTo(x(t), y(s)));
-    context.stroke();
+    drawLine(context, example.path.map(([t, s]) => [x(t), y(s)]));
     const [t, s] = example.path[step];
     context.fillStyle = colour("--accent");
-    context.beginPath();
-    context.arc(x(t), y(s), 6, 0, 2 * Math.PI);
-    context.fill();
+    drawDisc(context, [x(t), y(s)], 6);
     context.fillStyle = colour("--soft");
     context.textAlign = "center";
     context.fillText("query block", left + (width - left - right) / 2, height - 8);
@@ -161,10 +110,7 @@
     context.strokeStyle = colour("--line");
     context.textAlign = "right";
     for (const degrees of [-most, 0, most]) {
-      context.beginPath();
-      context.moveTo(left, y(degrees));
-      context.lineTo(width - right, y(degrees));
-      context.stroke();
+      drawLine(context, [[left, y(degrees)], [width - right, y(degrees)]]);
       context.fillText(`${degrees}°`, left - 8, y(degrees) + 4);
     }
     context.textAlign = "left";
@@ -172,15 +118,9 @@
     for (let axis = 0; axis < axes; axis++) {
       context.strokeStyle = context.fillStyle = colour(INKS[axis]);
       context.lineWidth = 2;
-      context.beginPath();
-      example.turns.forEach((turn, k) => {
-        const nudge = (axis - (axes - 1) / 2) * 2;  // equal lines stay visible
-        if (k) context.lineTo(x(k), y(turn[axis]) + nudge); else context.moveTo(x(k), y(turn[axis]) + nudge);
-      });
-      context.stroke();
-      context.beginPath();
-      context.arc(x(step), y(example.turns[step][axis]), 5, 0, 2 * Math.PI);
-      context.fill();
+      const nudge = (axis - (axes - 1) / 2) * 2;  // equal lines stay visible
+      drawLine(context, example.turns.map((turn, k) => [x(k), y(turn[axis]) + nudge]));
+      drawDisc(context, [x(step), y(example.turns[step][axis])], 5);
       context.fillText(AXES[axis], place, 12);
       place += context.measureText(AXES[axis]).width + 16;
     }

@@ -101,6 +101,8 @@ class Report:
         seeds: Training seeds.
         variants: Predictions on other test episodes of the same splits, by name.
         commit, versions, date: Origin of the numbers.
+        hidden_joints: Numbers of joints that simulated cameras ``measured``, and of ``hidden`` ones among them, over
+            all encodings in the first process; empty without simulated cameras.
 
     >>> from jeanie import FewShotModel, evaluate
     >>> report = evaluate(FewShotModel.raw("dtw"), "synthetic", limit=1)
@@ -122,6 +124,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
     class_names: tuple[str, ...] = ()
+    hidden_joints: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def _estimate(self) -> tuple[Estimate, Unit]:
@@ -237,6 +240,7 @@ class Report:
             "commit": self.commit,
             "versions": dict(self.versions),
             "date": self.date,
+            **({"hidden_joints": dict(self.hidden_joints)} if self.hidden_joints else {}),
         }
 
     def markdown(self) -> str:
@@ -306,6 +310,9 @@ def pool_seeds(reports: Sequence[Report]) -> Report:
             name: _stack_seeds([report.variants[name] for report in reports]) for name in first.variants
         },
         seeds=tuple(seed for report in reports for seed in report.seeds),
+        hidden_joints={
+            name: sum(report.hidden_joints.get(name, 0) for report in reports) for name in first.hidden_joints
+        },
     )
 
 

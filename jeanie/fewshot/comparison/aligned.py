@@ -1,12 +1,14 @@
 """Comparisons by alignment: soft-DTW and JEANIE, free viewpoint matching, and paths over means."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from jeanie.alignment import distances
 from jeanie.fewshot.comparison.base import Comparison
-from jeanie.fewshot.config import FvmConfig, JeanieConfig, PoolTimeConfig, PoolViewsConfig
+from jeanie.fewshot.config import FvmConfig, JeanieConfig, PoolTimeConfig, PoolViewsConfig, UncertainConfig
 from jeanie.fewshot.features import Features
 from jeanie.views import EulerSimple
 
@@ -21,6 +23,8 @@ __all__ = [
 
 class AlignedComparison(Comparison):
     """The cost of the soft best path; with "euler-simple" views, the soft minimum over both rows."""
+
+    config: JeanieConfig | FvmConfig | UncertainConfig | PoolViewsConfig | PoolTimeConfig
 
     def forward(self, query: Features, support: Features) -> Float[Tensor, "query support"]:
         """Return the distance of every query to every support; differentiable."""
@@ -37,7 +41,15 @@ class AlignedComparison(Comparison):
         return -gamma * torch.logsumexp(torch.stack(rows) / -gamma, 0)
 
     def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
-        raise NotImplementedError
+        return distances(
+            query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
+            query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
+            band=self._band, **self._path_options(),
+        )  # fmt: skip
+
+    def _path_options(self) -> dict[str, Any]:
+        """Return the arguments of ``distances`` that select the paths through views."""
+        return {}
 
 
 class JeanieComparison(AlignedComparison):
@@ -52,12 +64,8 @@ class JeanieComparison(AlignedComparison):
     def _band(self) -> float | None:
         return self.config.band
 
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
-        return distances(
-            query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
-            query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
-            band=self.config.band, shift=self.config.shift, plan=self.config.plan,
-        )  # fmt: skip
+    def _path_options(self) -> dict[str, Any]:
+        return {"shift": self.config.shift, "plan": self.config.plan}
 
 
 class FvmComparison(AlignedComparison):
@@ -69,15 +77,11 @@ class FvmComparison(AlignedComparison):
     def _band(self) -> float | None:
         return self.config.band
 
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
+    def _path_options(self) -> dict[str, Any]:
         view_gamma = self.config.view_gamma
         if view_gamma is not None and self.config.relative:
             view_gamma = view_gamma * self.get_buffer("cost_scale").item()
-        return distances(
-            query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
-            query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
-            band=self.config.band, matching="fvm", view_gamma=view_gamma,
-        )  # fmt: skip
+        return {"matching": "fvm", "view_gamma": view_gamma}
 
 
 class PoolViewsComparison(AlignedComparison):
@@ -93,13 +97,6 @@ class PoolViewsComparison(AlignedComparison):
     def _band(self) -> float | None:
         return self.config.band
 
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
-        return distances(
-            query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
-            query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
-            band=self.config.band,
-        )  # fmt: skip
-
 
 class PoolTimeComparison(AlignedComparison):
     """The soft minimum over views of the base distance of means over time."""
@@ -109,9 +106,3 @@ class PoolTimeComparison(AlignedComparison):
     def reduce(self, features: Features) -> Features:
         """Return the means over time."""
         return features.average_blocks()
-
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
-        return distances(
-            query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
-            query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
-        )  # fmt: skip

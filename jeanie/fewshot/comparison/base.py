@@ -115,12 +115,12 @@ class Comparison(nn.Module):
             return self.config.gamma
         scale = self.get_buffer("cost_scale")
         if self.training or self.is_unmeasured:
-            mean = self._mean_cost(query, support)
+            mean = self._average_cost(query, support)
             scale.copy_(torch.where(scale > 0, scale + _MOMENTUM * (mean - scale), mean))
         return self.config.gamma * max(scale.item(), 1e-12)
 
     @torch.no_grad()
-    def _mean_cost(self, query: Features, support: Features) -> Tensor:
+    def _average_cost(self, query: Features, support: Features) -> Tensor:
         """Return the base distance of the mean squared distance: E|x - y|^2 = E|x|^2 + E|y|^2 - 2 E x E y.
 
         A base distance from outside is averaged over a sample of the blocks.

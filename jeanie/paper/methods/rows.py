@@ -22,6 +22,7 @@ _BOTH_SIDES = {"views.sides": "both"}
 _TUNED = {**_METRES, "views.sides": "query"}
 _TUNED_BOTH = {**_METRES, **_BOTH_SIDES}
 _ANGLES = ("views.azimuth", "views.altitude")
+_ANGLES_AND_TARGET = (*_ANGLES, "loss.target")  # the constant c, which the paper tuned
 
 # -- alignment -----------------------------------------------------------------------------------------------------
 _PATH = {"align.method": "jeanie"}
@@ -117,11 +118,11 @@ _ALIGNMENT = {
     },
     "jeanie-loss-v1": _row(
         "jeanie-2v-camvpc-tuned with the loss mean(d+)^2 + (mean(d-) - c)^2",
-        _PATH, _TUNED, {"loss.kind": "squared"}, searches=_ANGLES,
+        _PATH, _TUNED, {"loss.kind": "squared"}, searches=_ANGLES_AND_TARGET,
     ),
     "jeanie-loss-v2": _row(
         "jeanie-2v-camvpc-tuned with the loss |mean(d+)| + |mean(d-) - c|",
-        _PATH, _TUNED, {"loss.kind": "absolute"}, searches=_ANGLES,
+        _PATH, _TUNED, {"loss.kind": "absolute"}, searches=_ANGLES_AND_TARGET,
     ),
     "fvm": _row("free viewpoint matching, Euler angles for the query", _FVM, _EULER),
     "fvm-both": _row(

@@ -138,7 +138,7 @@ def _cells_of_seeds(
         "train_classes": column.train_classes,
         "names": tuple(", ".join(filter(None, (row.split, name))) for name in column.splits),
         "splits": preset.splits,
-        "limit": preset.limit,
+        "limit": min((limit for limit in (preset.limit, column.limit) if limit is not None), default=None),
         "validation_limit": preset.validation_limit,
         "data": row.data or column.data,
     }
@@ -151,8 +151,9 @@ def _cells_of_seeds(
         classes = min(train for train, *_ in get_protocol(str(column.protocol)).counts(column.train_classes))
         recipe = recipe.with_values({"way": min(preset.way, classes)})
     method = METHODS.get(str(row.method))
-    if method is not None and method.searches:
-        settings |= {"searches": method.searches, "tune_trials": preset.tune_trials}
+    searches = row.searches if row.searches is not None or method is None else method.searches
+    if searches:
+        settings |= {"searches": searches, "tune_trials": preset.tune_trials}
     return [Cell(**settings, recipe=recipe.with_values({"seed": seed})) for seed in seeds]
 
 

@@ -24,6 +24,8 @@ from jeanie.paper.tuning import SPACE, Tuning, find_outcome, tune
 from jeanie.training.recipes import Recipe
 from jeanie.training.train import train
 
+_ANGLES = ("views.azimuth", "views.altitude")
+
 __all__ = ["Measurement", "measure_and_store", "measure_cell", "run_folder"]
 
 
@@ -114,7 +116,10 @@ def _search(
     tuning = Tuning(
         protocol=protocol.name,
         recipe=cell.recipe,
-        space={name: SPACE[name].with_values(step=step) for name in cell.searches},
+        space={
+            name: SPACE[name].with_values(step=step) if name in _ANGLES else SPACE[name]
+            for name in cell.searches
+        },
         splits=len(splits),
         train_classes=cell.train_classes,
         trials=cell.tune_trials or 1,

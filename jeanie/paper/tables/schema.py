@@ -48,6 +48,11 @@ class Column(Config):
     splits: tuple[str, ...] = Field(
         default=(), description="names of splits, or their last parts if rows give the first part; empty: all"
     )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        description="test episodes per split at most, or queries per class of exemplars; none: all",
+    )
     data: str = Field(default="", description="folder of the data; empty: the name of the data set")
     changes: dict[str, Any] = Field(default={}, description="recipe values that this column changes")
     mean: bool = Field(default=False, description="whether it is the mean of the columns before it")
@@ -70,6 +75,10 @@ class Row(Config):
     split: str = Field(default="", description="first part of the split names; the column gives the rest")
     data: str = Field(default="", description="folder of the data; empty: that of the column")
     changes: dict[str, Any] = Field(default={}, description="recipe values that this row changes")
+    searches: tuple[str, ...] | None = Field(
+        default=None,
+        description="values that are searched on validation classes first; none: those of the method",
+    )
     printed: tuple[Number, ...] = Field(
         default=(), description="one value per column; empty if none is printed"
     )

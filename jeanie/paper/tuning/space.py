@@ -82,7 +82,7 @@ SPACE: Mapping[str, Dimension] = MappingProxyType(
         "inputs.block": Dimension(low=1, high=15, whole=True),
         "inputs.stride": Dimension(low=0.2, high=1, step=0.2),
         "loss.beta": Dimension(low=1, high=8, whole=True),
-        "loss.target": Dimension(low=0.25, high=4, log=True),
+        "loss.target": Dimension(low=0.25, high=32, log=True),
         "rate": Dimension(low=1e-4, high=1e-2, log=True),
         "weight_decay": Dimension(low=1e-7, high=1e-2, log=True),
     }

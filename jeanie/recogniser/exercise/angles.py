@@ -48,17 +48,17 @@ def compute_angles(joints: Float[Tensor, "*batch 15 3"]) -> Float[Tensor, "*batc
     """
     points = torch.cat([joints, joints[..., _HIPS, :].mean(-2, keepdim=True)], -2)
     lines = points[..., _ENDS[..., 1], :] - points[..., _ENDS[..., 0], :]
-    limbs = _angle_between(lines[..., 0, :], lines[..., 1, :])
+    limbs = _compute_angles_between(lines[..., 0, :], lines[..., 1, :])
     trunk = points[..., _TRUNK_ENDS[0], :] - points[..., _TRUNK_ENDS[1], :]
     up = torch.zeros_like(trunk)
     up[..., 1] = 1.0
-    return torch.cat([limbs, _angle_between(trunk, up)[..., None]], -1)
+    return torch.cat([limbs, _compute_angles_between(trunk, up)[..., None]], -1)
 
 
 def list_known_angles(present: Bool[Tensor, " 15"]) -> Bool[Tensor, " 9"]:
     """Return which angles have all their joints."""
-    known = torch.cat([present, present[_HIPS].all()[None]])
-    return torch.cat([known[_ENDS].flatten(1).all(1), known[_TRUNK_ENDS].all()[None]])
+    is_known = torch.cat([present, present[_HIPS].all()[None]])
+    return torch.cat([is_known[_ENDS].flatten(1).all(1), is_known[_TRUNK_ENDS].all()[None]])
 
 
 def measure_ranges(
@@ -66,11 +66,11 @@ def measure_ranges(
 ) -> dict[str, tuple[float, float]]:
     """Return the smallest and the largest value of each known angle, in degrees."""
     low, high = angles.amin(0).tolist(), angles.amax(0).tolist()
-    known = list_known_angles(present).tolist()
-    return {name: (low[i], high[i]) for i, name in enumerate(ANGLES) if known[i]}
+    is_known = list_known_angles(present).tolist()
+    return {name: (low[i], high[i]) for i, name in enumerate(ANGLES) if is_known[i]}
 
 
-def _angle_between(
+def _compute_angles_between(
     one: Float[Tensor, "*batch 3"], other: Float[Tensor, "*batch 3"]
 ) -> Float[Tensor, "*batch"]:
     """Return the angle of two directions in degrees; atan2 stays exact for small angles."""

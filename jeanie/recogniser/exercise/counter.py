@@ -59,37 +59,37 @@ class RepetitionCounter:
         self, joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"] | None = None
     ) -> list[Repetition]:
         """Add frames and return the repetitions that have ended. Joints that are NaN or (0, 0, 0) are missing."""
-        seen = joints.isfinite().all(-1)
-        seen = seen & ((joints != 0).any(-1) if valid is None else valid)
-        ticks = self._sampler.push(torch.where(seen[..., None], joints, 0.0)[:, None], seen[:, None])
+        is_valid = joints.isfinite().all(-1)
+        is_valid = is_valid & ((joints != 0).any(-1) if valid is None else valid)
+        ticks = self._sampler.push(torch.where(is_valid[..., None], joints, 0.0)[:, None], is_valid[:, None])
         if not len(ticks):
             return []
         poses = ticks.poses[:, 0].double()
         self._poses.add(poses)
         self._decoder.push(compute_costs(poses, self._cycle))
         now = self._poses.end - round(_WAIT * self._sampler.rate)
-        return self._report([one for one in self._decoder.list_passes() if one.end <= now])
+        return self._report([passage for passage in self._decoder.list_passes() if passage.end <= now])
 
     def finish(self) -> list[Repetition]:
         """End the stream and return the last repetitions."""
         return self._report(self._decoder.list_passes(finish=True))
 
     def _report(self, passes: list[Pass]) -> list[Repetition]:
-        found = []
+        repetitions = []
         first = max(self._reported, self._poses.start)
-        for one in passes:
-            if one.start < first or one.end - one.start < 2:
+        for passage in passes:
+            if passage.start < first or passage.end - passage.start < 2:
                 continue
-            first = self._reported = one.end
-            poses = self._poses.read(one.start, one.end)
+            first = self._reported = passage.end
+            poses = self._poses.read(passage.start, passage.end)
             measured = measure_pass(poses, self._cycle, Pass(0, len(poses)))
             if measured.similarity >= self._config.similarity and measured.amplitude >= self._config.smallest:
-                found.append(
+                repetitions.append(
                     describe_pass(
                         measured, poses[measured.start : measured.end], self._cycle, self._config, self._sampler,
-                        self._rate, since=one.start,
+                        self._rate, since=passage.start,
                     )
                 )  # fmt: skip
         self._decoder.forget_before(self._reported)
-        self.count += sum(not one.is_partial for one in found)
-        return found
+        self.count += sum(not repetition.is_partial for repetition in repetitions)
+        return repetitions

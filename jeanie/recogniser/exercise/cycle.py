@@ -116,17 +116,17 @@ def _find_period(poses: Float[Tensor, "pose 15 3"], rate: float) -> float:
     The change over a lag is the mean of |x[t + lag] - x[t]|^2 / (2 variance): 1 for an arbitrary time and 0 for a
     perfect period.
     """
-    whole = len(poses) - 1
+    last = len(poses) - 1
     joints = poses * _compute_variances(poses).sqrt().sqrt()[:, None]
     flat = joints.flatten(1)
     variance = (flat - flat.mean(0)).square().sum(1).mean()
     lags = range(max(2, round(_SHORTEST * rate)), int(len(poses) / _OVERLAP) + 1)
     if len(lags) < 3 or variance <= 0:
-        return float(whole)
+        return float(last)
     change = torch.stack([(flat[lag:] - flat[:-lag]).square().sum(1).mean() for lag in lags]) / (2 * variance)
     lowest = (change[1:-1] <= change[:-2]) & (change[1:-1] <= change[2:]) & (change[1:-1] < _PERIODIC)
     minima = lowest.nonzero()[:, 0] + 1
     if not len(minima):
-        return float(whole)
+        return float(last)
     first = minima[change[minima] <= change[minima].min() + _ALIKE][0]
     return float(lags[int(first)])

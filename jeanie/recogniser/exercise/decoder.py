@@ -44,18 +44,18 @@ def compute_costs(
     """
     scale = cycle.weights.sqrt()[:, None]
     centre = cycle.poses.mean(0)
-    seen = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
-    ours = (torch.where(seen, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
-    theirs = ((cycle.poses - centre) * scale).flatten(1)
-    _, sizes, axes = torch.linalg.svd(theirs, full_matrices=False)
+    is_visible = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
+    recorded_poses = (torch.where(is_visible, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
+    cycle_poses = ((cycle.poses - centre) * scale).flatten(1)
+    _, sizes, axes = torch.linalg.svd(cycle_poses, full_matrices=False)
     explained = sizes.square().cumsum(0) / sizes.square().sum()
-    kept = axes[: int((explained < _EXPLAINED).sum()) + 1].T
-    ours, theirs = ours @ kept, theirs @ kept
-    share = torch.linspace(0, 1, len(cycle), dtype=theirs.dtype)[:, None]
-    line = theirs[0] + share * (theirs[-1] - theirs[0])
-    templates = torch.stack([theirs, line + _HALF * (theirs - line)])
-    variance = theirs.square().sum(1).mean()
-    squared = torch.cdist(ours, templates.flatten(0, 1)).square() / variance
+    basis = axes[: int((explained < _EXPLAINED).sum()) + 1].T
+    recorded_poses, cycle_poses = recorded_poses @ basis, cycle_poses @ basis
+    share = torch.linspace(0, 1, len(cycle), dtype=cycle_poses.dtype)[:, None]
+    line = cycle_poses[0] + share * (cycle_poses[-1] - cycle_poses[0])
+    templates = torch.stack([cycle_poses, line + _HALF * (cycle_poses - line)])
+    variance = cycle_poses.square().sum(1).mean()
+    squared = torch.cdist(recorded_poses, templates.flatten(0, 1)).square() / variance
     costs: Float[np.ndarray, "tick amplitude pose"] = (
         squared.clamp_max(_CAP).unflatten(1, templates.shape[:2]).numpy()
     )
@@ -95,15 +95,15 @@ class CycleDecoder:
     def list_passes(self, *, finish: bool = False) -> list[Pass]:
         """Return the repetitions of the cheapest explanation; ``finish`` includes one that is nearly complete."""
         best = np.unravel_index(int(self._cost.argmin()), self._cost.shape)
-        last, found = self._other_history, []
+        last, passes = self._other_history, []
         if self._cost[best] < self._other_cost:
             last = int(self._history[best])
             if finish and best[1] >= _EARLY_END * (len(self._index) - 1):
-                found.append(Pass(int(self._start[best]), self._tick))
+                passes.append(Pass(int(self._start[best]), self._tick))
         while last in self._passes:
-            last, one = self._passes[last]
-            found.append(one)
-        return found[::-1]
+            last, passage = self._passes[last]
+            passes.append(passage)
+        return passes[::-1]
 
     def forget_before(self, tick: int) -> None:
         """Forget the repetitions that end before a tick, so that memory stays bounded."""

@@ -44,8 +44,8 @@ def compute_directions(bodies: Float[Tensor, "*batch 15 3"]) -> Float[Tensor, "*
 
 def list_known_joints(present: Bool[Tensor, " 15"]) -> Bool[Tensor, " 10"]:
     """Return which joints have both ends of their limb."""
-    known = torch.cat([present, present[_HIPS].all()[None]])
-    return known[_FROM] & known[_TO]
+    is_known = torch.cat([present, present[_HIPS].all()[None]])
+    return is_known[_FROM] & is_known[_TO]
 
 
 def compute_deviations(

@@ -56,8 +56,8 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> 
     scale = weights.sqrt()[:, None]
     cost = torch.cdist((part * scale).flatten(1), (cycle.poses * scale).flatten(1)).square()
     path = trace(cost[None], gamma=0.0)[0].path
-    ours, theirs = part[path[:, 0]], cycle.poses[path[:, 1]]
-    q, r = (side - side.mean(0) for side in (ours, theirs))
+    recorded_poses, cycle_poses = part[path[:, 0]], cycle.poses[path[:, 1]]
+    q, r = (side - side.mean(0) for side in (recorded_poses, cycle_poses))
     common, own, other = ((weights[:, None] * product).sum() for product in (q * r, q * q, r * r))
     first = int(path[path[:, 1] == 0, 0].max())
     last = int(path[path[:, 1] == len(cycle) - 1, 0].min())
@@ -66,8 +66,8 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> 
         max(one.start + last, one.start + first + 1) + 1,
         float(common / other.clamp_min(1e-12)),
         float(common / (own * other).sqrt().clamp_min(1e-12)),
-        ours.mean(0) * (weights > 0)[:, None],
-        theirs.mean(0) * (weights > 0)[:, None],
+        recorded_poses.mean(0) * (weights > 0)[:, None],
+        cycle_poses.mean(0) * (weights > 0)[:, None],
         one.start,
         path,
     )
@@ -83,7 +83,7 @@ def find_passes(
     the last search is made without them.
     """
     poses = poses.to(cycle.poses)
-    seen = (poses != 0).any(-1, keepdim=True)
+    is_visible = (poses != 0).any(-1, keepdim=True)
     guess = estimate_rotation(poses.mean(0), cycle.poses.mean(0))
     unturned = torch.zeros(len(CORE), 3, dtype=poses.dtype)
     starts = (
@@ -96,45 +96,45 @@ def find_passes(
     for start, factor in product(starts, _WIDER):
         if best and factor > _WIDER[0]:
             continue
-        turned = torch.where(seen, start.apply(poses), 0.0)
+        turned = torch.where(is_visible, start.apply(poses), 0.0)
         rough = _decode(turned, cycle, factor * other, similarity)
         if rough:
-            turned = torch.where(seen, estimate_pose_change(rough).apply(turned), 0.0)
-            found = _decode(turned, cycle, other, similarity)
-            if _rank(found) > _rank(best):
-                best, changed = found, turned
+            turned = torch.where(is_visible, estimate_pose_change(rough).apply(turned), 0.0)
+            candidate = _decode(turned, cycle, other, similarity)
+            if _rank(candidate) > _rank(best):
+                best, changed = candidate, turned
         if is_sure(best):
             break
     if not best:
         return []
     own = adapt_cycle(changed, cycle, best)
     passes = _decode(changed, own, other, _OWN_SIMILARITY)
-    measured = [measure_pass(changed, cycle, Pass(one.start, one.end)) for one in passes]
+    measured = [measure_pass(changed, cycle, Pass(passage.start, passage.end)) for passage in passes]
     return [
-        replace(one, start=whole.start, end=whole.end)
-        for one, whole in zip(measured, passes, strict=True)
-        if one.similarity >= similarity
+        replace(passage, start=bounds.start, end=bounds.end)
+        for passage, bounds in zip(measured, passes, strict=True)
+        if passage.similarity >= similarity
     ]
 
 
 def adapt_cycle(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]) -> Cycle:
     """Return the cycle as this person performs it: the mean over the most similar passes of the poses at each phase."""
-    least = max(one.similarity for one in passes) - _NEARLY
-    chosen = [one for one in passes if one.similarity >= least]
+    least = max(passage.similarity for passage in passes) - _NEARLY
+    similar = [passage for passage in passes if passage.similarity >= least]
     total, count = torch.zeros_like(cycle.poses), torch.zeros(len(cycle), dtype=cycle.poses.dtype)
-    for one in chosen:
-        total.index_add_(0, one.path[:, 1], poses[one.since + one.path[:, 0]])
-        count += torch.bincount(one.path[:, 1], minlength=len(cycle))
+    for passage in similar:
+        total.index_add_(0, passage.path[:, 1], poses[passage.since + passage.path[:, 0]])
+        count += torch.bincount(passage.path[:, 1], minlength=len(cycle))
     return make_cycle(total / count[:, None, None], cycle.rate, cycle.weights > 0)
 
 
 def is_sure(passes: list[MeasuredPass]) -> bool:
     """Return whether passes are so similar to the cycle that no other search is needed."""
-    return bool(passes) and sum(one.similarity for one in passes) >= _SURE * len(passes)
+    return bool(passes) and sum(passage.similarity for passage in passes) >= _SURE * len(passes)
 
 
 def _rank(passes: list[MeasuredPass]) -> float:
-    return sum(one.similarity * (one.end - one.start) for one in passes)
+    return sum(passage.similarity * (passage.end - passage.start) for passage in passes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +151,11 @@ class PoseChange:
 
 def estimate_pose_change(measured: list[MeasuredPass]) -> PoseChange:
     """Return the change that turns the mean poses of passes into those of the cycle."""
-    ours, theirs = (
-        torch.stack([getattr(one, side) for one in measured]).mean(0) for side in ("own", "example")
+    recorded_poses, cycle_poses = (
+        torch.stack([getattr(passage, side) for passage in measured]).mean(0) for side in ("own", "example")
     )
-    rotation = estimate_rotation(ours, theirs)
-    return PoseChange(rotation, theirs - ours @ rotation)
+    rotation = estimate_rotation(recorded_poses, cycle_poses)
+    return PoseChange(rotation, cycle_poses - recorded_poses @ rotation)
 
 
 def estimate_rotation(one: Float[Tensor, "15 3"], other: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:
@@ -172,6 +172,8 @@ def _decode(poses: Tensor, cycle: Cycle, other: float, similarity: float) -> lis
     decoder = CycleDecoder(len(cycle), other)
     decoder.push(compute_costs(poses, cycle))
     measured = [
-        measure_pass(poses, cycle, one) for one in decoder.list_passes(finish=True) if one.end - one.start > 1
+        measure_pass(poses, cycle, passage)
+        for passage in decoder.list_passes(finish=True)
+        if passage.end - passage.start > 1
     ]
-    return [one for one in measured if one.similarity >= similarity]
+    return [passage for passage in measured if passage.similarity >= similarity]

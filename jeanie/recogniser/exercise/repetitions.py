@@ -83,8 +83,8 @@ class Repetition:
         values = {
             "start_s": round(start, 3),
             "end_s": round(end, 3),
-            "partial": self.is_partial,
-            "mirrored": self.is_mirrored,
+            "is_partial": self.is_partial,
+            "is_mirrored": self.is_mirrored,
         }
         numbers = {name: round(getattr(self, name), 3) for name in ("amplitude", "similarity", "tempo")}
         return values | numbers | {"range_of_motion": motion}
@@ -108,29 +108,29 @@ class RepetitionCount:
     @property
     def count(self) -> int:
         """Number of complete repetitions."""
-        return sum(not one.is_partial for one in self.repetitions)
+        return sum(not repetition.is_partial for repetition in self.repetitions)
 
     @property
-    def partial(self) -> int:
+    def partial_count(self) -> int:
         """Number of partial repetitions."""
         return len(self.repetitions) - self.count
 
     @property
-    def mirrored(self) -> int:
+    def mirrored_count(self) -> int:
         """Number of complete repetitions by the other side of the body."""
-        return sum(one.is_mirrored and not one.is_partial for one in self.repetitions)
+        return sum(repetition.is_mirrored and not repetition.is_partial for repetition in self.repetitions)
 
     @property
     def text(self) -> str:
         """One line: "8 repetitions and 1 partial, 2.1 s each, 3 mirrored"."""
-        parts = [
-            f"{self.count} repetition{'s' * (self.count != 1)}"
-            + f" and {self.partial} partial" * (self.partial > 0)
-        ]
+        total, partial, mirrored = self.count, self.partial_count, self.mirrored_count
+        parts = [f"{total} repetition{'s' * (total != 1)}" + f" and {partial} partial" * (partial > 0)]
         if self.repetitions:
-            durations = torch.tensor([one.seconds[1] - one.seconds[0] for one in self.repetitions])
+            durations = torch.tensor(
+                [repetition.seconds[1] - repetition.seconds[0] for repetition in self.repetitions]
+            )
             parts.append(f"{float(durations.median()):.1f} s each")
-        return ", ".join(parts + [f"{self.mirrored} mirrored"] * (self.mirrored > 0))
+        return ", ".join(parts + [f"{mirrored} mirrored"] * (mirrored > 0))
 
     def __str__(self) -> str:
         return self.text
@@ -138,10 +138,13 @@ class RepetitionCount:
     def json(self) -> dict[str, Any]:
         """Return everything as plain values for JSON."""
         return {
-            "text": self.text, "count": self.count, "partial": self.partial, "mirrored": self.mirrored,
+            "text": self.text,
+            "count": self.count,
+            "partial_count": self.partial_count,
+            "mirrored_count": self.mirrored_count,
             "example_seconds": round(self.example_seconds, 3),
-            "repetitions": [one.json() for one in self.repetitions],
-        }  # fmt: skip
+            "repetitions": [repetition.json() for repetition in self.repetitions],
+        }
 
 
 def count(
@@ -177,24 +180,29 @@ def count(
     sampler = PoseSampler(motion.layout, 1, motion.rate or 30.0)
     person = motion.select_most_active(1)
     poses = sampler.push(person.joints, person.valid).poses[:, 0].double()
-    cycles = [extract_cycle(one, sampler.rate, config.repetitions) for one in examples]
+    cycles = [extract_cycle(sample, sampler.rate, config.repetitions) for sample in examples]
     if not len(poses):  # fewer frames than one tick
         return RepetitionCount((), cycles[-1].seconds)
-    found = [find_passes(poses, cycle, config.other, config.similarity) for cycle in cycles]
+    candidates = [find_passes(poses, cycle, config.other, config.similarity) for cycle in cycles]
     best = max(
-        range(len(cycles)), key=lambda at: sum(one.similarity * (one.end - one.start) for one in found[at])
+        range(len(cycles)),
+        key=lambda at: sum(passage.similarity * (passage.end - passage.start) for passage in candidates[at]),
     )
-    cycle, own = cycles[best], found[best]
+    cycle, own = cycles[best], candidates[best]
     reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
-    sides = [(one, False) for one in own], [(one, True) for one in reflected]
-    main, rest = sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
+    main, secondary = (
+        sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    )
     # a symmetric movement is its own mirror image, and that of a step is the next step
-    passes = main + [row for row in rest if not any(_overlap(row[0], other) for other, _ in main)]
+    passes = main + [row for row in secondary if not any(_overlap(row[0], other) for other, _ in main)]
     rate = motion.rate or 30.0
     repetitions = [
-        describe_pass(one, poses[one.start : one.end], cycle, config, sampler, rate, is_mirrored=is_mirrored)
-        for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
-        if one.amplitude >= config.smallest
+        describe_pass(
+            passage, poses[passage.start : passage.end], cycle, config, sampler, rate, is_mirrored=is_mirrored
+        )
+        for passage, is_mirrored in sorted(passes, key=lambda row: row[0].start)
+        if passage.amplitude >= config.smallest
     ]
     return RepetitionCount(tuple(repetitions), cycle.seconds)
 
@@ -206,7 +214,7 @@ def _overlap(one: MeasuredPass, other: MeasuredPass) -> bool:
 
 
 def describe_pass(
-    one: MeasuredPass,
+    passage: MeasuredPass,
     poses: Float[Tensor, "tick 15 3"],
     cycle: Cycle,
     config: CountConfig,
@@ -217,17 +225,17 @@ def describe_pass(
 ) -> Repetition:
     """Return the repetition of a pass, in frames and with the angles of its poses; ``since`` is the tick of pose 0."""
     return Repetition(
-        start=(since + one.start) * sampler.frames,
-        end=(since + one.end) * sampler.frames,
+        start=(since + passage.start) * sampler.frames,
+        end=(since + passage.end) * sampler.frames,
         rate=rate,
-        amplitude=one.amplitude,
-        is_partial=one.amplitude < config.complete,
-        similarity=one.similarity,
-        tempo=(one.end - one.start - 1) / sampler.rate / cycle.seconds,
+        amplitude=passage.amplitude,
+        is_partial=passage.amplitude < config.complete,
+        similarity=passage.similarity,
+        tempo=(passage.end - passage.start - 1) / sampler.rate / cycle.seconds,
         ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
         is_mirrored=is_mirrored,
     )
 
 
 def _count_complete(passes: list[MeasuredPass], config: CountConfig) -> int:
-    return sum(one.amplitude >= config.complete for one in passes)
+    return sum(passage.amplitude >= config.complete for passage in passes)

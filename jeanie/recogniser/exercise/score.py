@@ -94,12 +94,18 @@ def score(references: Motion | Sequence[Motion], motion: Motion, config: ScoreCo
     (100, True)
     """
     config = ScoreConfig() if config is None else config
-    given = [references] if isinstance(references, Motion) else list(references)
-    if not given:
+    reference_list = [references] if isinstance(references, Motion) else list(references)
+    if not reference_list:
         raise ConfigError("no reference to score against; give a recording of the exercise")
-    query, supports = _measure_performance(motion), [_measure_performance(one) for one in given]
+    query, supports = (
+        _measure_performance(motion),
+        [_measure_performance(reference_motion) for reference_motion in reference_list],
+    )
     tolerance = _estimate_tolerance(supports, config)
-    return max((_compare(query, one, tolerance, config) for one in supports), key=lambda found: found.value)
+    return max(
+        (_compare(query, reference_motion, tolerance, config) for reference_motion in supports),
+        key=lambda found: found.value,
+    )
 
 
 def _measure_performance(motion: Motion) -> _Performance:
@@ -123,21 +129,21 @@ def _align(
     The facing of a body comes from its shoulders and hips; what remains of the camera's side is removed by the rotation
     about the vertical that brings the limbs together.
     """
-    known = (query.known & support.known)[:, None]
-    if not bool(known.any()):
+    is_known = (query.known & support.known)[:, None]
+    if not bool(is_known.any()):
         raise DataError("the recordings have no joint in common; a score compares limbs")
-    ours, theirs = query.directions * known, support.directions * known
+    query_directions, support_directions = query.directions * is_known, support.directions * is_known
     for is_last in (False, True):
-        cost = (1 - torch.einsum("qjc,sjc->qs", ours, theirs) / known.sum())[None]
+        cost = (1 - torch.einsum("qjc,sjc->qs", query_directions, support_directions) / is_known.sum())[None]
         path = trace(cost, gamma=0.0)[0].path
-        left, right = ours[path[:, 0]], theirs[path[:, 1]]
+        left, right = query_directions[path[:, 0]], support_directions[path[:, 1]]
         if not is_last:
             along = (left[..., 0] * right[..., 0] + left[..., 2] * right[..., 2]).sum()
             aside = (left[..., 2] * right[..., 0] - left[..., 0] * right[..., 2]).sum()
             length = torch.hypot(along, aside).clamp_min(1e-9)
             c, s = along / length, aside / length
-            x, y, z = ours.unbind(-1)
-            ours = torch.stack([c * x + s * z, y, c * z - s * x], -1)
+            x, y, z = query_directions.unbind(-1)
+            query_directions = torch.stack([c * x + s * z, y, c * z - s * x], -1)
     return path, left, right
 
 
@@ -157,8 +163,8 @@ def _compare(
     path, left, right = _align(query, support)
     deviations = compute_deviations(left, right)
     spread = (support.directions - support.directions.mean(0)).square().sum(-1).mean(0).sqrt()
-    known = query.known & support.known
-    weights = (spread / spread.max().clamp_min(1e-9)).clamp_min(_LEAST_WEIGHT) * known
+    is_known = query.known & support.known
+    weights = (spread / spread.max().clamp_min(1e-9)).clamp_min(_LEAST_WEIGHT) * is_known
     excess = (deviations - tolerance).clamp_min(0) * weights / config.scale
     phase = (path[:, 1] * len(_PHASES)).div(_MOMENTS, rounding_mode="floor").clamp_max(len(_PHASES) - 1)
     share = torch.stack([(phase == index).float() for index in range(len(_PHASES))]) / len(path)
@@ -180,7 +186,7 @@ def _compare(
             phase=_PHASES[int(costs[:, index].argmax())],
         )
         for index, name in enumerate(JOINTS)
-        if bool(known[index])
+        if bool(is_known[index])
     ]
     at = query.moments[path[:, 0]], support.moments[path[:, 1]]
     return Score(

@@ -114,10 +114,10 @@ class Score:
         """One line: "82 of 100; left knee costs 9 points, mostly in the middle (24 degrees off); 1.3x slower"."""
         parts = [f"{self.value:.0f} of 100"]
         parts += [
-            f"{one.joint.replace('_', ' ')} costs {one.points:.0f} points, mostly "
-            f"{'in' if one.phase == 'middle' else 'at'} the {one.phase} ({one.degrees:.0f} degrees off)"
-            for one in self.joints[:_NAMED]
-            if one.points >= _LEAST
+            f"{joint.joint.replace('_', ' ')} costs {joint.points:.0f} points, mostly "
+            f"{'in' if joint.phase == 'middle' else 'at'} the {joint.phase} ({joint.degrees:.0f} degrees off)"
+            for joint in self.joints[:_NAMED]
+            if joint.points >= _LEAST
         ]
         parts += [f"tempo costs {self.tempo_points:.0f} points"] * (self.tempo_points >= _LEAST)
         ratio = max(self.tempo, 1 / self.tempo)
@@ -139,10 +139,10 @@ class Score:
             "score": self.value,
             "tempo": self.tempo,
             "tempo_points": self.tempo_points,
-            "joints": [asdict(one) for one in self.joints],
-            "phases": [asdict(one) for one in self.phases],
+            "joints": [asdict(entry) for entry in self.joints],
+            "phases": [asdict(entry) for entry in self.phases],
             "angles": angles,
-            "asymmetries": [asdict(one) | {"difference": one.difference} for one in self.asymmetries],
+            "asymmetries": [asdict(entry) | {"difference": entry.difference} for entry in self.asymmetries],
         }
         rounded: dict[str, Any] = _round_values(values)
         positions = [
@@ -154,7 +154,9 @@ class Score:
     def write_html(self, path: str | Path) -> Path:
         """Write a self-contained HTML page that plays the performance and the reference in step."""
         chips = {"score": f"{self.value:.0f} of 100"}
-        chips |= {f"{one.name}": f"-{one.points:.0f} points" for one in self.phases if one.points >= _LEAST}
+        chips |= {
+            f"{phase.name}": f"-{phase.points:.0f} points" for phase in self.phases if phase.points >= _LEAST
+        }
         facts = self.explanation.json() | {"text": self.text, "chips": chips}
         return write_page(Path(path), facts, self.explanation.bodies)
 
@@ -184,7 +186,7 @@ def build_explanation(
         likeness="similar",
         reflected=False,
         distance=float(apart.mean()),
-        difference=sum(one.percent for one in worst) / max(1, len(worst)),
+        difference=sum(joint.percent for joint in worst) / max(1, len(worst)),
         turn=turn,
         lift=None,
         tempo=tempo,

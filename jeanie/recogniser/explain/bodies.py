@@ -49,8 +49,8 @@ def compute_bodies(motion: Motion) -> Bodies:
     Rotation and scale follow from centred joints (x, z) and canonical ones (x', z') = (c x + s z, c z - s x):
     sum(x x' + z z') is c and sum(z x' - x z') is s, up to one factor.
     """
-    seen = motion.valid.flatten(1).any(1).nonzero()[:, 0]
-    count = len(seen)
+    visible_frames = motion.valid.flatten(1).any(1).nonzero()[:, 0]
+    count = len(visible_frames)
     normal, valid = compute_canonical_body(motion, count)
     recorded, present = sample_core_joints(motion, count)
     centred = (recorded - compute_centres(recorded, present)[:, :, None]) * present[:, None, :, None]
@@ -58,12 +58,12 @@ def compute_bodies(motion: Motion) -> Bodies:
     along = (centred[..., 0] * bodies[..., 0] + centred[..., 2] * bodies[..., 2]).sum((1, 2))
     aside = (centred[..., 2] * bodies[..., 0] - centred[..., 0] * bodies[..., 2]).sum((1, 2))
     length = bodies.norm(dim=-1).sum((1, 2))
-    whole = normal.clone()
-    whole[:, :, _PATH] *= 2  # it counts half in a canonical body
+    joints = normal.clone()
+    joints[:, :, _PATH] *= 2  # it counts half in a canonical body
     return Bodies(
-        joints=whole,
+        joints=joints,
         present=valid[0],
-        frames=seen.to(normal.dtype),
+        frames=visible_frames.to(normal.dtype),
         facing=torch.rad2deg(torch.atan2(aside, along)),
         size=centred.norm(dim=-1).sum((1, 2)) / torch.where(length > 0, length, 1.0),
     )

@@ -183,7 +183,7 @@ def explain(
     joints = measure_differences(poses[0], poses[1], sides, at[0], query.layout.unit == "m")
     flat = min(query.layout.dims, support.layout.dims) < 3
     facing = None if flat else wrap_angle(float(recorded.facing[0] - example.facing[0]))
-    turns = _camera_turns(model, alignment, facing, reflected)
+    turns = _compute_camera_turns(model, alignment, facing, reflected)
     timed = query.rate is not None and support.rate is not None
     spans = [_duration(motion, timed) for motion in (query, support)]
     difference = sum(joint.percent for joint in joints[:_WORST]) / max(1, len(joints[:_WORST]))
@@ -196,8 +196,8 @@ def explain(
         reflected=reflected,
         distance=match.distance,
         difference=difference,
-        turn=_mean_angle([turn for turn, _ in turns]),
-        lift=_mean_angle([lift for _, lift in turns]),
+        turn=_average_angles([turn for turn, _ in turns]),
+        lift=_average_angles([lift for _, lift in turns]),
         tempo=spans[0] / spans[1],
         timed=timed,
         parts=measure_parts(at[0], at[1], len(query), len(support), spans),
@@ -216,31 +216,34 @@ def _match_motions(
     The persons are those that the model compares. If it compares means over persons, they are the pairs with the
     smallest sum of distances.
     """
-    ours, theirs = (_used_persons(model, motion) for motion in (query, support))
-    left, right = _select_persons(query, ours), _select_persons(support, theirs)
+    query_persons, support_persons = (_select_used_persons(model, motion) for motion in (query, support))
+    left, right = _select_persons(query, query_persons), _select_persons(support, support_persons)
     match = None
     if model.config.align.persons == "matched" or left.persons == right.persons == 1:
         match = model.match(left, right)
         pairs = match.persons
     else:
-        pairs = _nearest_pairs(model, left, right)
-    persons = tuple((ours[q], theirs[s]) for q, s in pairs)
+        pairs = _find_nearest_pairs(model, left, right)
+    persons = tuple((query_persons[q], support_persons[s]) for q, s in pairs)
     query = _select_persons(query, [q for q, _ in persons])
     support = _select_persons(support, [s for _, s in persons])
-    if match is None or [list(side) for side in zip(*persons, strict=True)] != [ours, theirs]:
+    if match is None or [list(side) for side in zip(*persons, strict=True)] != [
+        query_persons,
+        support_persons,
+    ]:
         match = model.match(query, support)
     return query, support, persons, match
 
 
-def _nearest_pairs(model: FewShotModel, query: Motion, support: Motion) -> tuple[tuple[int, int], ...]:
+def _find_nearest_pairs(model: FewShotModel, query: Motion, support: Motion) -> tuple[tuple[int, int], ...]:
     count = min(query.persons, support.persons)
     left, right = ([motion.person(i) for i in range(motion.persons)] for motion in (query, support))
     distances = model.distances(left, right)
-    ours, theirs = min(
+    query_persons, support_persons = min(
         product(combinations(range(len(left)), count), permutations(range(len(right)), count)),
         key=lambda both: float(distances[list(both[0]), list(both[1])].sum()),
     )
-    return tuple(zip(ours, theirs, strict=True))
+    return tuple(zip(query_persons, support_persons, strict=True))
 
 
 def _select_persons(motion: Motion, persons: Sequence[int]) -> Motion:
@@ -250,15 +253,15 @@ def _select_persons(motion: Motion, persons: Sequence[int]) -> Motion:
     return motion.replace(joints=motion.joints[:, numbers], valid=motion.valid[:, numbers])
 
 
-def _used_persons(model: FewShotModel, motion: Motion) -> list[int]:
+def _select_used_persons(model: FewShotModel, motion: Motion) -> list[int]:
     """Return the numbers of the persons that the model uses and that have valid joints, in the model's order."""
-    most = model.config.inputs.prepare.persons
-    rows = motion.find_most_active(most) if motion.persons > most else list(range(motion.persons))
+    limit = model.config.inputs.prepare.persons
+    rows = motion.find_most_active(limit) if motion.persons > limit else list(range(motion.persons))
     is_seen = motion.valid.any(2).any(0)
     return [row for row in rows if bool(is_seen[row])]
 
 
-def _camera_turns(
+def _compute_camera_turns(
     model: FewShotModel, alignment: Alignment, facing: float | None, reflected: bool
 ) -> list[tuple[float | None, float | None]]:
     """Return (turn, lift) per step: the facing removed in preparation, or the measured one, and the views of the path.
@@ -276,18 +279,20 @@ def _camera_turns(
     azimuths, altitudes = views.azimuths, views.altitudes
     if len(views.shape) == 1:  # azimuths alone, then altitudes alone
         table = [(a, 0.0) for a in azimuths] + [(0.0, a) for a in altitudes]
-        seen = [table[view] for view in alignment.path[:, 2].tolist()]
+        query_views = [table[view] for view in alignment.path[:, 2].tolist()]
     else:
-        seen = [(azimuths[a], altitudes[b]) for a, b in alignment.path[:, 2:4].tolist()]
-    other = (
+        query_views = [(azimuths[a], altitudes[b]) for a, b in alignment.path[:, 2:4].tolist()]
+    support_views = (
         [(azimuths[a], altitudes[b]) for a, b in alignment.path[:, 4:6].tolist()]
         if alignment.path.shape[1] == 6
         else []
     )
-    other = other or [(0.0, 0.0)] * steps
+    support_views = support_views or [(0.0, 0.0)] * steps
     if reflected:
-        seen = [(-azimuth, altitude) for azimuth, altitude in seen]
-    return [(wrap_angle(base - a + x), b_ - b) for (a, b), (x, b_) in zip(seen, other, strict=True)]
+        query_views = [(-azimuth, altitude) for azimuth, altitude in query_views]
+    return [
+        (wrap_angle(base - a + x), b_ - b) for (a, b), (x, b_) in zip(query_views, support_views, strict=True)
+    ]
 
 
 def _classify_likeness(difference: float, same: bool | None) -> Likeness:
@@ -296,12 +301,12 @@ def _classify_likeness(difference: float, same: bool | None) -> Likeness:
     return "same" if difference <= _SAME else "similar" if difference <= _SIMILAR else "different"
 
 
-def _mean_angle(values: list[float | None]) -> float | None:
+def _average_angles(values: list[float | None]) -> float | None:
     """Return the mean direction of the known angles in degrees, or None if none is known."""
-    known = torch.deg2rad(torch.tensor([value for value in values if value is not None]))
-    if not len(known):
+    angles = torch.deg2rad(torch.tensor([value for value in values if value is not None]))
+    if not len(angles):
         return None
-    return float(torch.rad2deg(torch.atan2(known.sin().mean(), known.cos().mean())))
+    return float(torch.rad2deg(torch.atan2(angles.sin().mean(), angles.cos().mean())))
 
 
 def _duration(motion: Motion, timed: bool) -> float:

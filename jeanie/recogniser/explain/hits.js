@@ -1,11 +1,4 @@
 (() => {
-  const root = document.documentElement;
-  let errors = 0;
-  window.addEventListener("error", () => { root.dataset.errors = String(++errors); });
-  root.dataset.errors = "0";
-
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const find = (name) => document.querySelector(`[data-part="${name}"]`);
   const columns = ["file", "start_s", "end_s", "label", "confidence", "distance"];
   const stage = makeStage(data.scene);
   const visible = new Set();
@@ -14,7 +7,7 @@
   const span = (hit) => hit.start_s === null ? "" : `${hit.start_s.toFixed(2)} to ${hit.end_s.toFixed(2)} s`;
   const number = (value, digits) => value === null ? "" : value.toFixed(digits);
 
-  /** One result: a canvas, a tick box with the file, and the numbers. Text is never parsed as HTML. */
+  /** Build one result: a canvas, a tick box with the file, and the numbers. Text is never parsed as HTML. */
   const cards = data.hits.map((hit) => {
     const item = document.createElement("li");
     const canvas = item.appendChild(document.createElement("canvas"));
@@ -35,9 +28,9 @@
     const frames = card.hit.poses.frames;
     const share = (seconds % (card.hit.seconds + 0.4)) / Math.max(card.hit.seconds, 0.1);
     const frame = frames[0] + Math.min(share, 1) * (frames[frames.length - 1] - frames[0]);
-    const [context, width, height] = stage.paper(card.canvas);
-    stage.ground(context, width, height);
-    stage.draw(context, stage.pose(card.hit.poses, frame), stage.colour("--query"), width, height);
+    const [context, width, height] = clearCanvas(card.canvas);
+    stage.drawGround(context, width, height);
+    stage.drawBodies(context, stage.poseAt(card.hit.poses, frame), colour("--query"), width, height);
   }
 
   const shown = () => cards.filter((card) => !card.item.hidden);

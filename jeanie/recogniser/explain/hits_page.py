@@ -46,8 +46,8 @@ def render_hits_page(
         threshold: Confidence that the threshold slider starts at.
     """
     scenes = [_build_scene(motion) for motion in motions[:ANIMATED]]
-    shown = [seen for seen, _ in scenes if seen is not None]
-    persons = max((seen.shape[1] for seen in shown), default=1)
+    visible = [body for body, _ in scenes if body is not None]
+    persons = max((body.shape[1] for body in visible), default=1)
     keys = ("file", "start_s", "end_s", "label", "confidence", "distance")
     hits = [
         {key: row.get(key) for key in keys} | (scenes[number][1] if number < len(scenes) else {})
@@ -56,9 +56,9 @@ def render_hits_page(
     return fill_page(
         "jeanie.recogniser.explain",
         "hits.html",
-        style="page.css",
+        style=("page.css", "hits.css"),
         script=("stage.js", "hits.js"),
-        data={"scene": describe_stage(shown, persons), "hits": hits, "threshold": threshold},
+        data={"scene": describe_stage(visible, persons), "hits": hits, "threshold": threshold},
         title=escape(title),
         more=_describe_rest(len(rows)),
     )
@@ -74,6 +74,6 @@ def _build_scene(motion: Motion) -> tuple[Any, dict[str, Any]]:
         bodies = compute_bodies(motion)
     except DataError:
         return None, {}
-    seen = apply_height(bodies)
-    poses = encode_poses(seen, bodies, _POSES)
-    return seen, {"poses": poses, "seconds": round(len(motion) / (motion.rate or _RATE), 3)}
+    shown_joints = apply_height(bodies)
+    poses = encode_poses(shown_joints, bodies, _POSES)
+    return shown_joints, {"poses": poses, "seconds": round(len(motion) / (motion.rate or _RATE), 3)}

@@ -97,10 +97,10 @@ def _describe_joint(
     components = sorted(
         ((abs(value), words[value < 0]) for value, words in zip(mean, _DIRECTIONS, strict=True)), reverse=True
     )
-    named = [words for size, words in components[:_NAMED] if size >= least]
-    if named:
-        level = [words for words in named if words in _DIRECTIONS[1]]
-        across = [words for words in named if words not in level]
+    phrases = [words for size, words in components[:_NAMED] if size >= least]
+    if phrases:
+        level = [words for words in phrases if words in _DIRECTIONS[1]]
+        across = [words for words in phrases if words not in level]
         return " ".join([name, " and ".join(level + [f"further {' and '.join(across)}"] * bool(across))])
     if percent < _LEAST:
         return f"{name} almost alike"

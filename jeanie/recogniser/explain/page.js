@@ -1,30 +1,22 @@
-"use strict";
 (() => {
-  const root = document.documentElement;
-  let errors = 0;
-  window.addEventListener("error", () => { root.dataset.errors = String(++errors); });
-  root.dataset.errors = "0";
-
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const find = (name) => document.querySelector(`[data-part="${name}"]`);
   const { query, support, path } = data.scene;
   const stage = makeStage(data.scene);
-  const { colour, paper, pose, placed, seen, ground, draw } = stage;
+  const { poseAt, place, project, drawGround, drawBodies } = stage;
   let at = 0;            // 0 to 1 along the path
   let playing = false;
   let before = 0;
 
   /** Frames of both movements at a share of the path. */
   function moment(share) {
-    const place = Math.min(Math.max(share, 0), 1) * (path.length - 1);
-    const low = Math.min(Math.floor(place), Math.max(path.length - 2, 0));
-    const high = Math.min(low + 1, path.length - 1), part = place - low;
+    const index = Math.min(Math.max(share, 0), 1) * (path.length - 1);
+    const low = Math.min(Math.floor(index), Math.max(path.length - 2, 0));
+    const high = Math.min(low + 1, path.length - 1), part = index - low;
     return [0, 1].map((side) => path[low][side] + part * (path[high][side] - path[low][side]));
   }
 
   const layer = document.createElement("canvas");
 
-  /** Bodies drawn as one layer over what is there, so that where bones meet nothing shines through. */
+  /** Draw bodies as one transparent layer, so that joints do not look darker than bones. */
   function overlay(context, bodies, ink, width, height, alpha) {
     const ratio = window.devicePixelRatio || 1;
     layer.width = context.canvas.width;
@@ -32,15 +24,15 @@
     const own = layer.getContext("2d");
     own.setTransform(ratio, 0, 0, ratio, 0, 0);
     own.lineCap = own.lineJoin = "round";
-    draw(own, bodies, ink, width, height);
+    drawBodies(own, bodies, ink, width, height);
     context.globalAlpha = alpha;
     context.drawImage(layer, 0, 0, width, height);
     context.globalAlpha = 1;
   }
 
   function drawBoth(one, other) {
-    const [context, width, height] = paper(find("both"));
-    ground(context, width, height);
+    const [context, width, height] = clearCanvas(find("both"));
+    drawGround(context, width, height);
     overlay(context, other, colour("--support"), width, height, 0.9);
     overlay(context, one, colour("--query"), width, height, 0.7);
     let worst = [0, null];
@@ -51,17 +43,14 @@
       const gap = Math.hypot(joint[0] - partner[0], joint[1] - partner[1], joint[2] - partner[2]);
       if (gap > worst[0]) worst = [gap, data.scene.names[number]];
       if (gap < 0.06) return;
-      const [a, b] = [joint, partner].map((point) => seen(placed(point, person, one.length), width, height));
+      const [a, b] = [joint, partner].map((point) => project(place(point, person, one.length), width, height));
       context.globalAlpha = Math.min(1, gap / 0.2);
       context.lineWidth = 2;
-      context.beginPath();
-      context.moveTo(a[0], a[1]);
-      context.lineTo(b[0], b[1]);
-      context.stroke();
+      drawLine(context, [a, b]);
     }));
     context.globalAlpha = 1;
     const percent = 100 * worst[0] / data.scene.height;
-    find("both-told").textContent = percent < 3 ? "no joint is far from its like now"
+    find("both-status").textContent = percent < 3 ? "all joints are close now"
       : `${worst[1]}: ${percent.toFixed(0)} % of the height apart now`;
   }
 
@@ -69,27 +58,19 @@
 
   function drawPath(now) {
     const canvas = find("path");
-    const [context, width, height] = paper(canvas);
+    const [context, width, height] = clearCanvas(canvas);
     const left = 44, bottom = 34, top = 8, right = 8;
     const ends = [data.query.frames - 1, data.support.frames - 1].map((last) => Math.max(last, 1));
-    const place = ([q, s]) => [left + s / ends[1] * (width - left - right), height - bottom - q / ends[0] * (height - bottom - top)];
+    const toPixels = ([q, s]) => [left + s / ends[1] * (width - left - right), height - bottom - q / ends[0] * (height - bottom - top)];
     context.strokeStyle = colour("--line");
     context.lineWidth = 1;
     context.strokeRect(left, top, width - left - right, height - top - bottom);
-    context.beginPath();
-    context.moveTo(...place([0, 0]));
-    context.lineTo(...place(ends));
-    context.stroke();
+    drawLine(context, [[0, 0], ends].map(toPixels));
     context.strokeStyle = colour("--accent");
     context.lineWidth = 2.5;
-    context.beginPath();
-    path.forEach((point, index) => context[index ? "lineTo" : "moveTo"](...place(point)));
-    context.stroke();
-    const [x, y] = place(now);
+    drawLine(context, path.map(toPixels));
     context.fillStyle = colour("--gap");
-    context.beginPath();
-    context.arc(x, y, 6, 0, 2 * Math.PI);
-    context.fill();
+    drawDisc(context, toPixels(now), 6);
     context.font = "13px system-ui, sans-serif";
     context.fillStyle = colour("--support");
     context.textAlign = "center";
@@ -114,11 +95,11 @@
 
   function render() {
     const now = moment(at);
-    const bodies = [pose(query, now[0]), pose(support, now[1])];
+    const bodies = [poseAt(query, now[0]), poseAt(support, now[1])];
     ["query", "support"].forEach((name, side) => {
-      const [context, width, height] = paper(find(name));
-      ground(context, width, height);
-      draw(context, bodies[side], colour(`--${name}`), width, height);
+      const [context, width, height] = clearCanvas(find(name));
+      drawGround(context, width, height);
+      drawBodies(context, bodies[side], colour(`--${name}`), width, height);
       find(`${name}-time`).textContent = clock(data[name], now[side]);
     });
     drawBoth(...bodies);
@@ -131,7 +112,7 @@
     if (!playing) return;
     at += before ? (time - before) / 1000 / length : 0;
     before = time;
-    if (at > 1.12) at = 0;  // a breath at the end
+    if (at > 1.12) at = 0;  // a short pause at the end
     render();
     requestAnimationFrame(tick);
   }
@@ -172,15 +153,15 @@
     for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { start = null; });
   }
   const chart = find("path");
-  const pointed = (event) => {
+  const seekToPointer = (event) => {
     const box = chart.getBoundingClientRect();
-    const wanted = (event.clientX - box.left - 44) / Math.max(1, box.width - 52) * Math.max(data.support.frames - 1, 1);
+    const frame = (event.clientX - box.left - 44) / Math.max(1, box.width - 52) * Math.max(data.support.frames - 1, 1);
     let best = 0;
-    path.forEach(([, s], index) => { if (Math.abs(s - wanted) < Math.abs(path[best][1] - wanted)) best = index; });
+    path.forEach(([, s], index) => { if (Math.abs(s - frame) < Math.abs(path[best][1] - frame)) best = index; });
     seek(best / Math.max(1, path.length - 1));
   };
-  chart.addEventListener("pointerdown", pointed);
-  chart.addEventListener("pointermove", (event) => { if (event.buttons) pointed(event); });
+  chart.addEventListener("pointerdown", seekToPointer);
+  chart.addEventListener("pointermove", (event) => { if (event.buttons) seekToPointer(event); });
   document.addEventListener("keydown", (event) => {
     if (event.target.tagName === "INPUT" || event.target.tagName === "BUTTON") return;
     if (event.key === "ArrowRight") seek(at + 0.02);

@@ -38,7 +38,7 @@ def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -
         "support": _time_facts(explanation["support"]),
         "scene": _build_scene(explanation, bodies, titles),
     }
-    head, _, rest = str(explanation["text"]).partition("; ")
+    head, _, details = str(explanation["text"]).partition("; ")
     return fill_page(
         "jeanie.recogniser.explain",
         "page.html",
@@ -47,7 +47,7 @@ def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -
         data=data,
         title=escape(f"{titles[0]} and {titles[1]}"),
         headline=escape(_to_sentence(head)),
-        lead=escape(_to_sentence(rest)),
+        lead=escape(_to_sentence(details)),
         chips=_render_chips(explanation),
         query=escape(titles[0]),
         support=escape(titles[1]),
@@ -63,9 +63,9 @@ def _to_sentence(text: str) -> str:
 
 
 def _choose_titles(explanation: Mapping[str, Any]) -> tuple[str, str]:
-    one, other = (explanation[side]["name"] for side in ("query", "support"))
+    query, support = (explanation[side]["name"] for side in ("query", "support"))
     example = explanation["label"] or explanation["support"]["label"]
-    return one or "This movement", other or (f"Example of {example}" if example else "The example")
+    return query or "This movement", support or (f"Example of {example}" if example else "The example")
 
 
 def _time_facts(side: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,20 +76,20 @@ def _build_scene(
     explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies], titles: Sequence[str]
 ) -> dict[str, Any]:
     """Return what the script draws: poses of both, the smoothed path, and the space that they take."""
-    seen = [apply_height(side) for side in bodies]
+    poses = [apply_height(side) for side in bodies]
     seconds = [
         side["frames"] / (side["rate"] or 30) for side in (explanation["query"], explanation["support"])
     ]
     path = _smooth_path(explanation)
     worst = min((joint["worst"] for joint in explanation["joints"][:1]), default=0.0)
     persons = bodies[0].joints.shape[1]
-    return describe_stage(seen, persons) | {
-        "query": encode_poses(seen[0], bodies[0]),
-        "support": encode_poses(seen[1], bodies[1]),
+    return describe_stage(poses, persons) | {
+        "query": encode_poses(poses[0], bodies[0]),
+        "support": encode_poses(poses[1], bodies[1]),
         "path": path,
         "titles": list(titles),
         "seconds": round(max(seconds), 3),
-        "worst": _position_on_path(path, worst),
+        "worst": _locate_on_path(path, worst),
     }
 
 
@@ -102,8 +102,8 @@ def describe_stage(seen: Sequence[Float[Tensor, "_frame _person 15 3"]], persons
         "neck": BODY.index("neck"),
         "scale": _SCALE,
         "height": HEIGHT,
-        "reach": max([0.55, *(float(one[..., 1].amax()) + 0.12 for one in seen)]),
-        "floor": max([0.5, *(-float(one[..., 1].amin()) + 0.14 for one in seen)]),
+        "reach": max([0.55, *(float(bodies[..., 1].amax()) + 0.12 for bodies in seen)]),
+        "floor": max([0.5, *(-float(bodies[..., 1].amin()) + 0.14 for bodies in seen)]),
         "spread": _SPACING * (persons - 1),
     }
 
@@ -111,8 +111,8 @@ def describe_stage(seen: Sequence[Float[Tensor, "_frame _person 15 3"]], persons
 def apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
     """Return bodies that move up and down as recorded; only the height of the centre's path is shown."""
     way = side.joints[:, :, _PATH:] * side.joints.new_tensor([0.0, 1.0, 0.0])
-    there = side.present[:, :_PATH, None]
-    return torch.where(there, side.joints[:, :, :_PATH] + way, 0.0)
+    is_present = side.present[:, :_PATH, None]
+    return torch.where(is_present, side.joints[:, :, :_PATH] + way, 0.0)
 
 
 def encode_poses(
@@ -120,17 +120,17 @@ def encode_poses(
 ) -> dict[str, Any]:
     """Return at most ``most`` moments: frames, and joints in thousandths, None for a joint that was never seen."""
     count = min(len(seen), most)
-    kept = torch.linspace(0, len(seen) - 1, count).round().long()
-    whole = (seen[kept] * _SCALE).round().long().tolist()
-    there = side.present[:, :_PATH].tolist()
+    rows = torch.linspace(0, len(seen) - 1, count).round().long()
+    values = (seen[rows] * _SCALE).round().long().tolist()
+    is_present = side.present[:, :_PATH].tolist()
     poses = [
         [
             [point if ok else None for point, ok in zip(body, seen_, strict=True)]
-            for body, seen_ in zip(moment, there, strict=True)
+            for body, seen_ in zip(moment, is_present, strict=True)
         ]
-        for moment in whole
+        for moment in values
     ]
-    return {"frames": side.frames[kept].tolist(), "poses": poses}
+    return {"frames": side.frames[rows].tolist(), "poses": poses}
 
 
 def _smooth_path(explanation: Mapping[str, Any]) -> list[list[float]]:
@@ -145,7 +145,7 @@ def _smooth_path(explanation: Mapping[str, Any]) -> list[list[float]]:
     return [[round(value, 2) for value in point] for point in means.tolist()]
 
 
-def _position_on_path(path: Sequence[Sequence[float]], frame: float) -> float:
+def _locate_on_path(path: Sequence[Sequence[float]], frame: float) -> float:
     """Return how far along the path a frame of the query lies, from 0 to 1."""
     nearest = min(range(len(path)), key=lambda index: abs(path[index][0] - frame))
     return round(nearest / max(1, len(path) - 1), 4)

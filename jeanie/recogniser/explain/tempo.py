@@ -30,12 +30,12 @@ class Part:
 def locate_blocks(model: FewShotModel, motion: Motion) -> Float[Tensor, " block"]:
     """Return the middle of every output block of ``model``, in frames of the recording."""
     prepare, inputs = model.config.inputs.prepare, model.config.inputs
-    seen = torch.arange(len(motion), dtype=torch.float64)
+    frame_numbers = torch.arange(len(motion), dtype=torch.float64)
     if prepare.body == "canonical":
-        seen = seen[motion.valid.flatten(1).any(1)]
-        positions = space_evenly(len(seen), prepare.frames or _NORMAL)
+        frame_numbers = frame_numbers[motion.valid.flatten(1).any(1)]
+        positions = space_evenly(len(frame_numbers), prepare.frames or _NORMAL)
     else:
-        positions = seen
+        positions = frame_numbers
         if prepare.rate is not None and motion.rate is not None:
             positions = sample_at_rate(len(motion), motion.rate, prepare.rate)
         if prepare.frames is not None:
@@ -46,7 +46,7 @@ def locate_blocks(model: FewShotModel, motion: Motion) -> Float[Tensor, " block"
     span = model.encoder.span
     extended = torch.cat([middle, middle[-1:].expand(span - 1)])
     joined = extended.unfold(0, span, model.encoder.stride).mean(1)
-    return _interpolate(seen, _interpolate(positions, joined)).float()
+    return _interpolate(frame_numbers, _interpolate(positions, joined)).float()
 
 
 def _interpolate(values: Tensor, at: Tensor) -> Tensor:
@@ -82,13 +82,13 @@ def measure_parts(
         share = (edges - grid[after - 1]) / (grid[after] - grid[after - 1])
         cuts = values[after - 1] + share * (values[after] - values[after - 1])
     own, other = (float(span) / max(1.0, float(end)) for span, end in zip(spans, last, strict=True))
-    whole = max(float(last[1]), 1.0) / len(_NAMES)
+    part_length = max(float(last[1]), 1.0) / len(_NAMES)
     return tuple(
         Part(
             name,
             (float(cuts[i]), float(cuts[i + 1])),
             (float(edges[i]), float(edges[i + 1])),
-            float(cuts[i + 1] - cuts[i]) * own / (whole * other),
+            float(cuts[i + 1] - cuts[i]) * own / (part_length * other),
         )
         for i, name in enumerate(_NAMES)
     )

@@ -59,9 +59,11 @@ def describe(
         if pace is not None:
             place = f"{'in' if part.name == 'middle' else 'at'} the {part.name}"
             phrases.append(f"relatively {'slow' if pace.endswith('slower') else 'fast'} {place}")
-    named = [joint for joint in joints if joint.percent >= _JOINT][:_JOINTS]
+    largest = [joint for joint in joints if joint.percent >= _JOINT][:_JOINTS]
     several = len(persons) > 1
-    whose = [f"person {persons[one.person][0] + 1}'s {one.words}" if several else one.words for one in named]
+    whose = [
+        f"person {persons[row.person][0] + 1}'s {row.words}" if several else row.words for row in largest
+    ]
     whose += [_describe_persons(persons)] * (max(counts) > 1)
     return ", ".join(phrases) + "".join(f"; {words}" for words in whose)
 
@@ -70,8 +72,8 @@ def _describe_persons(persons: Sequence[tuple[int, int]]) -> str:
     """Return for example "person 2 compared with person 1", counted from 1, the query first."""
     sides = [[str(pair[side] + 1) for pair in persons] for side in (0, 1)]
     plural = "s" * (len(persons) > 1)
-    ours, theirs = (f"person{plural} {' and '.join(side)}" for side in sides)
-    return f"{ours} compared with {theirs}"
+    query, support = (f"person{plural} {' and '.join(side)}" for side in sides)
+    return f"{query} compared with {support}"
 
 
 def _describe_tempo(tempo: float, least: float = _TEMPO) -> str | None:

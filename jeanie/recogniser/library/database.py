@@ -88,8 +88,10 @@ def _check_is_library(path: Path) -> None:
     except OSError:  # it does not exist; SQLite explains other problems
         return
     if head != _SQLITE_MAGIC and (head or path.suffix not in _SUFFIXES):
-        what = "not a database" if head else "an empty file"
-        raise DataError(f"{path}: {what}; give another file, such as library.db; this one is left as it is")
+        problem = "not a database" if head else "an empty file"
+        raise DataError(
+            f"{path}: {problem}; give another file, such as library.db; this one is left as it is"
+        )
 
 
 @contextmanager
@@ -190,8 +192,8 @@ def _is_current(connection: Connection, script: ScriptDirectory) -> bool:
         return False
     current = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     versions = current.get_current_heads()
-    known = {migration.revision for migration in script.walk_revisions()}
-    if not set(versions) <= known:
+    revisions = {migration.revision for migration in script.walk_revisions()}
+    if not set(versions) <= revisions:
         raise DataError(
             f"{connection.engine.url.database}: the library has version {', '.join(versions)[:40]}, this jeanie "
             f"knows up to {script.get_current_head()}; install a newer jeanie"

@@ -116,7 +116,10 @@ class Export:
     def _read_array(self, name: str, dtype: str, item_bytes: int) -> bytes:
         data = self._read_bytes(name, MAX_JOINT_BYTES + _HEADER_BYTES)
         count = max(len(data) - _HEADER_BYTES, 0) // item_bytes
-        if not data.startswith(_npy_header(dtype, count)) or len(data) != _HEADER_BYTES + item_bytes * count:
+        if (
+            not data.startswith(_format_npy_header(dtype, count))
+            or len(data) != _HEADER_BYTES + item_bytes * count
+        ):
             raise DataError(f"{self.path}: {name} is not a flat npy array of {dtype}")
         return data[_HEADER_BYTES:]
 
@@ -158,8 +161,8 @@ def _write_record(archive: zipfile.ZipFile, number: int, record: Record, tags: M
     values = asdict(record)
     joints, valid = values.pop("joints"), values.pop("valid")
     _write_member(archive, f"{number}.json", to_json({**tags, **values}, 3 * MAX_TEXT).encode())
-    _write_member(archive, f"{number}.joints.npy", _npy_header("<f4", len(joints) // 4) + joints)
-    _write_member(archive, f"{number}.valid.npy", _npy_header("|u1", len(valid)) + valid)
+    _write_member(archive, f"{number}.joints.npy", _format_npy_header("<f4", len(joints) // 4) + joints)
+    _write_member(archive, f"{number}.valid.npy", _format_npy_header("|u1", len(valid)) + valid)
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -168,7 +171,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(info, data)
 
 
-def _npy_header(dtype: str, count: int) -> bytes:
+def _format_npy_header(dtype: str, count: int) -> bytes:
     """Return the 128 bytes in front of a flat npy array."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({count},), }}"
     size = _HEADER_BYTES - 10

@@ -82,8 +82,8 @@ def insert_calibration(connection: Connection, records: Iterable[Record], keep: 
         ):
             connection.execute(insert(calibration).values(**asdict(record)))
     newest = select(calibration.c.id).order_by(calibration.c.id.desc()).limit(keep)
-    kept = connection.scalars(newest).all()
-    connection.execute(delete(calibration).where(calibration.c.id.not_in(kept)))
+    newest_ids = connection.scalars(newest).all()
+    connection.execute(delete(calibration).where(calibration.c.id.not_in(newest_ids)))
 
 
 def merge_actions(connection: Connection, action: int, other: int) -> None:

@@ -27,7 +27,12 @@ from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
-from jeanie.recogniser.search.windows import cut_windows, project_features, window_features, window_frames
+from jeanie.recogniser.search.windows import (
+    count_window_frames,
+    cut_windows,
+    encode_windows,
+    project_features,
+)
 
 __all__ = [
     "CacheEntry",
@@ -75,8 +80,8 @@ class FeatureFile:
     def read_windows(self, rows: slice) -> Int[Tensor, "window 3"]:
         """Return clip, first frame and end frame (exclusive) of some windows."""
         with safe_open(self.path, framework="pt") as file:
-            found: Tensor = file.get_slice("windows")[rows]
-        return found
+            windows: Tensor = file.get_slice("windows")[rows]
+        return windows
 
     def read_features(self, rows: slice, prefix: str = "fine.") -> Features:
         """Return features of some windows; the prefix "coarse." gives the projected features."""
@@ -98,14 +103,14 @@ def list_entries(
 ) -> list[CacheEntry]:
     """Return the entries of all clips in all durations."""
     basis = b"" if recipe.basis is None else np.ascontiguousarray(recipe.basis.cpu().numpy()).tobytes()
-    about = [FORMAT, fingerprint(recipe.model), hash_bytes(basis), recipe.stride, recipe.rate]
-    found = []
+    key_parts = [FORMAT, fingerprint(recipe.model), hash_bytes(basis), recipe.stride, recipe.rate]
+    entries = []
     for duration_step in duration_steps:
         for at in range(0, len(states), _CLIPS):
             clips = range(at, min(at + _CLIPS, len(states)))
-            text = json.dumps([*about, duration_step, at, [states[clip] for clip in clips]])
-            found.append(CacheEntry(hash_bytes(text)[:32], duration_step, clips))
-    return found
+            text = json.dumps([*key_parts, duration_step, at, [states[clip] for clip in clips]])
+            entries.append(CacheEntry(hash_bytes(text)[:32], duration_step, clips))
+    return entries
 
 
 def build_cache(
@@ -188,9 +193,9 @@ def _compute_entry(recipe: FeatureRecipe, skip_bad: bool, portion: CacheEntry) -
 def _compute_clip(recipe: FeatureRecipe, duration_step: int, clip: int) -> Iterator[tuple[Tensor, Features]]:
     """Yield windows of a clip with their features, in batches."""
     motion = recipe.archive.motions[clip]
-    cut = cut_windows(motion, window_frames(duration_step, motion.rate or recipe.rate), recipe.stride)
+    cut = cut_windows(motion, count_window_frames(duration_step, motion.rate or recipe.rate), recipe.stride)
     done = 0
-    for features in window_features(recipe.model, motion, cut):
+    for features in encode_windows(recipe.model, motion, cut):
         some = cut[done : done + len(features)]
         done += len(features)
         yield torch.tensor([(clip, start, end) for start, end in some]), features

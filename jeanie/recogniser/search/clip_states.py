@@ -61,15 +61,15 @@ def _hash_motion(motion: Motion) -> str:
 
 def _read_file_states(archive: FileDataset) -> list[str] | None:
     """Return name, path, size and modification time of each clip; None if a file is gone."""
-    known: dict[Path, str] = {}
+    states: dict[Path, str] = {}
     for clip in archive.clips:
-        if clip.source not in known:
+        if clip.source not in states:
             try:
                 state = clip.source.stat()
             except OSError:
                 return None
-            known[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
-    return [f"{clip.name} {clip.index} {known[clip.source]}" for clip in archive.clips]
+            states[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
+    return [f"{clip.name} {clip.index} {states[clip.source]}" for clip in archive.clips]
 
 
 def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[str]:
@@ -77,23 +77,23 @@ def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[
 
     How a file is read, such as its unit, is part of the key in the index, because it changes the content.
     """
-    known = _read_index(cache)
+    index = _read_index(cache)
     keys = [
         f"{hash_bytes(pickle.dumps((archive.read, clip)))[:16]} {file}"
         for clip, file in zip(archive.clips, files, strict=True)
     ]
     states = []
     for clip, file in enumerate(keys):
-        if file not in known:
+        if file not in index:
             try:
-                known[file] = _hash_motion(archive.motions[clip])
+                index[file] = _hash_motion(archive.motions[clip])
             except (JeanieError, OSError):
                 states.append(file)
                 continue
-        states.append(known[file])
-    if any(file in known for file in keys):
+        states.append(index[file])
+    if any(file in index for file in keys):
         cache.mkdir(parents=True, exist_ok=True)
-        write_atomically(cache / _INDEX, json.dumps(_read_index(cache) | known).encode())
+        write_atomically(cache / _INDEX, json.dumps(_read_index(cache) | index).encode())
     return states
 
 
@@ -103,9 +103,9 @@ def _read_index(cache: Path) -> dict[str, str]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             return {}
-        found = json.loads(path.read_bytes())
+        states = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(states, dict) or not all(isinstance(value, str) for value in states.values()):
         return {}
-    return found
+    return states

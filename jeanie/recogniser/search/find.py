@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import overload
 
@@ -21,10 +22,10 @@ from jeanie.recogniser.search.cache import (
 )
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.windows import (
-    coarse_basis,
+    compute_coarse_basis,
+    encode_windows,
     project_features,
     select_duration_steps,
-    window_features,
 )
 from jeanie.skeleton.motion import Motion
 
@@ -145,20 +146,23 @@ def find(
     _check_arguments(k, stride, overlap, rate, jobs, archive)
     stride, overlap, rate = float(stride), float(overlap), float(rate)
     query = _encode_query(model, example)
-    wanted = select_duration_steps(len(example) / (example.rate or rate), stretch)
+    duration_steps = select_duration_steps(len(example) / (example.rate or rate), stretch)
     states = None if cache is None else read_clip_states(archive, Path(cache))
     with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
         keep = cache is not None and states is not None
         folder = Path(cache) if keep and cache is not None else Path(scratch)
-        basis = coarse_basis(model)
+        basis = compute_coarse_basis(model)
         recipe = FeatureRecipe(model, archive, folder, stride, rate, basis)
-        work = list_entries(recipe, wanted, states or [str(clip) for clip in range(len(archive))])
+        work = list_entries(recipe, duration_steps, states or [str(clip) for clip in range(len(archive))])
         parts, bad = build_cache(recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
         bounds = _compute_bounds(model, query, parts, basis if prune else None)
-        kept, compared = _find_best(model, query, parts, bounds, k, overlap)
-    matches = [_make_match(archive, window) for window in kept]
-    if refine:
-        matches = _refine_matches(model, query, archive, matches, stride, overlap)
+        best, compared = _find_best(model, query, parts, bounds, k, overlap)
+    matches: list[Match] = []
+    for clip, windows in groupby(sorted(best, key=lambda window: window.clip), lambda window: window.clip):
+        motion = archive.motions[clip]
+        in_clip = [_make_match(motion, window) for window in windows]
+        matches += _refine_matches(model, query, motion, in_clip, stride, overlap) if refine else in_clip
+    matches.sort(key=lambda match: (match.distance, match.clip, match.start, match.end))
     return SearchResult(tuple(matches), sum(part.count for part in parts), compared, tuple(bad))
 
 
@@ -218,15 +222,15 @@ def _find_best(
     then change the result.
     """
     compared: list[_Window] = []
-    kept: list[_Window] = []
+    best: list[_Window] = []
     done, step = 0, _FIRST
-    while done < len(bounds) and (len(kept) < k or bounds[done][0] <= kept[-1].distance):
+    while done < len(bounds) and (len(best) < k or bounds[done][0] <= best[-1].distance):
         for _, place, unit in bounds[done : done + step]:
             compared += _compare_unit(model, query, parts[place], unit)
         done, step = done + step, 2 * step
         compared.sort(key=lambda window: window.order)
-        kept = _suppress_overlaps(compared, k, overlap)
-    return kept, len(compared)
+        best = _suppress_overlaps(compared, k, overlap)
+    return best, len(compared)
 
 
 def _compare_unit(model: FewShotModel, query: Features, part: FeatureFile, unit: int) -> list[_Window]:
@@ -240,14 +244,14 @@ def _compare_unit(model: FewShotModel, query: Features, part: FeatureFile, unit:
 
 def _suppress_overlaps(windows: Sequence[_Window], k: int, overlap: float) -> list[_Window]:
     """Return the first k windows that share at most ``overlap`` of the shorter one with an earlier one."""
-    kept: list[_Window] = []
+    selected: list[_Window] = []
     for window in windows:
-        if len(kept) == k:
+        if len(selected) == k:
             break
-        others = (other for other in kept if other.clip == window.clip)
+        others = (other for other in selected if other.clip == window.clip)
         if not any(_compute_overlap(window, other) > overlap for other in others):
-            kept.append(window)
-    return kept
+            selected.append(window)
+    return selected
 
 
 def _compute_overlap(window: _Window | Match, other: _Window | Match) -> float:
@@ -255,8 +259,7 @@ def _compute_overlap(window: _Window | Match, other: _Window | Match) -> float:
     return max(0, common) / min(window.end - window.start, other.end - other.start)
 
 
-def _make_match(archive: Dataset, window: _Window) -> Match:
-    motion = archive.motions[window.clip]
+def _make_match(motion: Motion, window: _Window) -> Match:
     return Match(
         window.clip, motion.name, motion.label, window.start, window.end, motion.rate, window.distance
     )
@@ -266,16 +269,15 @@ def _make_match(archive: Dataset, window: _Window) -> Match:
 def _refine_matches(
     model: FewShotModel,
     query: Features,
-    archive: Dataset,
+    motion: Motion,
     matches: Sequence[Match],
     stride: float,
     overlap: float,
 ) -> list[Match]:
-    """Return matches with the best start and end near those of their windows, within the allowed overlap."""
+    """Return the matches of one clip with the best start and end near those of their windows, with little overlap."""
     best = list(matches)
     for index, match in enumerate(matches):
-        motion = archive.motions[match.clip]
-        others = [other for i, other in enumerate(best) if i != index and other.clip == match.clip]
+        others = [other for i, other in enumerate(best) if i != index]
         for length in dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS):
             segments = _list_segments_around(match, length, len(motion), stride)
             shifted = [replace(match, start=start, end=end) for start, end in segments]
@@ -289,7 +291,7 @@ def _refine_matches(
             for candidate, distance in zip(candidates, distances, strict=True):
                 if distance < best[index].distance:
                     best[index] = replace(candidate, distance=distance)
-    return sorted(best, key=lambda match: (match.distance, match.clip, match.start, match.end))
+    return best
 
 
 def _list_segments_around(match: Match, length: int, frames: int, stride: float) -> list[tuple[int, int]]:
@@ -308,6 +310,6 @@ def _compute_distances(
     model: FewShotModel, query: Features, motion: Motion, matches: Sequence[Match]
 ) -> list[float]:
     distances: list[float] = []
-    for features in window_features(model, motion, [(match.start, match.end) for match in matches]):
+    for features in encode_windows(model, motion, [(match.start, match.end) for match in matches]):
         distances += model.compare(query, features)[0].tolist()
     return distances

@@ -20,12 +20,12 @@ from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.motion import Motion
 
 __all__ = [
-    "coarse_basis",
+    "compute_coarse_basis",
+    "count_window_frames",
     "cut_windows",
+    "encode_windows",
     "project_features",
     "select_duration_steps",
-    "window_features",
-    "window_frames",
 ]
 
 _TOGETHER = 128  # windows encoded at once
@@ -52,7 +52,7 @@ def select_duration_steps(seconds: float, stretch: float) -> tuple[int, ...]:
     return tuple(inside) or (round(middle),)
 
 
-def window_frames(duration_step: int, rate: float) -> int:
+def count_window_frames(duration_step: int, rate: float) -> int:
     """Return the number of frames of a window of 2^(duration_step/2) seconds, at least 2."""
     return max(2, round(2 ** (duration_step / 2) * rate))
 
@@ -65,17 +65,17 @@ def cut_windows(motion: Motion, length: int, stride: float) -> list[tuple[int, i
     """
     frames = len(motion)
     if frames < length:
-        found = [(0, frames)] if 2 * frames >= length and frames > 1 else []
+        segments = [(0, frames)] if 2 * frames >= length and frames > 1 else []
     else:
         step = max(1, round(stride * length))
         starts = [*range(0, frames - length, step), frames - length]
-        found = [(start, start + length) for start in starts]
+        segments = [(start, start + length) for start in starts]
     total = torch.zeros(frames + 1, dtype=torch.long)
     total[1:] = motion.valid.flatten(1).any(1).cumsum(0)
-    return [(a, b) for a, b in found if int(total[b] - total[a]) >= max(2, math.ceil(_SEEN * (b - a)))]
+    return [(a, b) for a, b in segments if int(total[b] - total[a]) >= max(2, math.ceil(_SEEN * (b - a)))]
 
 
-def window_features(
+def encode_windows(
     model: FewShotModel, motion: Motion, windows: Sequence[tuple[int, int]]
 ) -> Iterator[Features]:
     """Yield the support features of windows of one recording, in batches.
@@ -114,12 +114,12 @@ def _make_batch(motion: Motion, windows: Sequence[tuple[int, int]], frames: int,
     bodies, valid = compute_canonical_body(crowd, frames, dtype)
     count = len(windows)
     joints = bodies[:, :count].transpose(0, 1)[:, None].contiguous()
-    seen = valid[:, :count].transpose(0, 1)[:, None].contiguous()
-    return Batch(joints, seen, torch.full((count,), frames), BODY)
+    is_valid = valid[:, :count].transpose(0, 1)[:, None].contiguous()
+    return Batch(joints, is_valid, torch.full((count,), frames), BODY)
 
 
 @torch.no_grad()
-def coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | None:
+def compute_coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | None:
     """Return the orthonormal directions in which features of generated motions vary most, for lower bounds.
 
     Projected features are never farther apart than the features themselves; alignments of any temperature, through

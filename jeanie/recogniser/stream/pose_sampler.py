@@ -59,32 +59,32 @@ class PoseSampler:
     ) -> PoseSamples:
         """Return the ticks that these frames complete."""
         joints, valid = (torch.cat([old, new]) for old, new in zip(self._rest, (joints, valid), strict=True))
-        whole = len(joints) // self.frames * self.frames
-        self._rest = joints[whole:], valid[whole:]
-        core, there = self._mapping.apply(joints[:whole], valid[:whole])
+        used = len(joints) // self.frames * self.frames
+        self._rest = joints[used:], valid[used:]
+        core, is_valid = self._mapping.apply(joints[:used], valid[:used])
         if self._z_up:
             x, y, z = core.unbind(-1)
             core = torch.stack([x, z, -y], -1)
-        core, there = (x.unflatten(0, (-1, self.frames)) for x in (core, there))
-        count = there.sum(1)
-        means = (core * there[..., None]).sum(1) / count.clamp_min(1)[..., None]
+        core, is_valid = (x.unflatten(0, (-1, self.frames)) for x in (core, is_valid))
+        count = is_valid.sum(1)
+        means = (core * is_valid[..., None]).sum(1) / count.clamp_min(1)[..., None]
         return self._compute_samples(self._hold_missing_joints(means, count > 0), (count > 0).any(-1))
 
-    def _hold_missing_joints(self, means: Tensor, there: Tensor) -> Tensor:
+    def _hold_missing_joints(self, means: Tensor, is_valid: Tensor) -> Tensor:
         """Return poses in which every missing joint keeps its last known position."""
-        held = []
-        for pose, seen in zip(means, there, strict=True):
-            self._held = torch.where(seen[..., None], pose, self._held)
-            self._known = self._known | seen
-            held.append(self._held)
-        return torch.stack(held) if held else means
+        poses = []
+        for pose, is_seen in zip(means, is_valid, strict=True):
+            self._held = torch.where(is_seen[..., None], pose, self._held)
+            self._known = self._known | is_seen
+            poses.append(self._held)
+        return torch.stack(poses) if poses else means
 
     def _compute_samples(self, joints: Tensor, seen: Tensor) -> PoseSamples:
         """Return poses and speeds of new ticks; each uses the two seconds before it."""
         new = len(joints)
         joints, seen = torch.cat([self._joints, joints]), torch.cat([self._seen, seen])
-        kept = max(0, len(joints) - self._past + 1)
-        self._joints, self._seen = joints[kept:], seen[kept:]
+        first = max(0, len(joints) - self._past + 1)
+        self._joints, self._seen = joints[first:], seen[first:]
         if not new:
             return PoseSamples(joints[:0], torch.zeros(0, joints.shape[1]), seen[:0])
         missing = self._past - 1 - (len(joints) - new)

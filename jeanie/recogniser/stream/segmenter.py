@@ -152,11 +152,11 @@ class Segmenter:
         self._recogniser, self._layout, self._rate, self._config = recogniser, layout, rate, config
         self._person = person
         self._sampler = PoseSampler(layout, persons, rate)
-        kept = self._count_ticks(config.longest + config.margin + config.quiet) + 2 * self._sampler.lag
-        self._poses = MotionBuffer(kept)
+        ticks = self._count_ticks(config.longest + config.margin + config.quiet) + 2 * self._sampler.lag
+        self._poses = MotionBuffer(ticks)
         self._joints, self._valid = (
-            MotionBuffer(kept * self._sampler.frames),
-            MotionBuffer(kept * self._sampler.frames),
+            MotionBuffer(ticks * self._sampler.frames),
+            MotionBuffer(ticks * self._sampler.frames),
         )
         self._templates = Templates.from_motions((), self._sampler.rate, rate)
         self._revision: int | None = None
@@ -305,11 +305,14 @@ class Segmenter:
         revision = self._recogniser.library.revision
         if revision == self._revision:
             return
-        known: dict[str, list[Motion]] = {label: [] for label in self._recogniser.actions}
+        motions_by_label: dict[str, list[Motion]] = {label: [] for label in self._recogniser.actions}
         for example in self._recogniser.library.examples():
-            if example.label in known:
-                known[example.label] = [*known[example.label][1 - _TEMPLATES :], example.motion]
-        pairs = [(label, motion) for label, motions in known.items() for motion in motions]
+            if example.label in motions_by_label:
+                motions_by_label[example.label] = [
+                    *motions_by_label[example.label][1 - _TEMPLATES :],
+                    example.motion,
+                ]
+        pairs = [(label, motion) for label, motions in motions_by_label.items() for motion in motions]
         self._templates, self._revision = (
             Templates.from_motions(pairs, self._sampler.rate, self._rate),
             revision,

@@ -65,7 +65,7 @@ class Stream:
         """
         if self._is_finished:
             raise ConfigError("this stream is finished; start a new one")
-        joints, there = self._check_frames(frames, valid)
+        joints, is_valid = self._check_frames(frames, valid)
         if not self._segmenters:
             self._start_segmenters(joints.shape[1])
         if joints.shape[1] > self._persons:
@@ -74,11 +74,11 @@ class Stream:
             )
         missing = self._persons - joints.shape[1]
         joints = torch.nn.functional.pad(joints, (0, 0, 0, 0, 0, missing))
-        there = torch.nn.functional.pad(there, (0, 0, 0, missing))
+        is_valid = torch.nn.functional.pad(is_valid, (0, 0, 0, missing))
         events: list[Event] = []
         step = max(1, round(_CHUNK * (self._rate or 1)))
         for at in range(0, len(joints), step):
-            events += self._push_chunk(joints[at : at + step], there[at : at + step])
+            events += self._push_chunk(joints[at : at + step], is_valid[at : at + step])
         self.frames += len(joints)
         return events
 
@@ -92,15 +92,15 @@ class Stream:
         """Number of poses aligned with examples plus number of motions recognised so far."""
         return sum(track.work for track in self._segmenters)
 
-    def _push_chunk(self, joints: Tensor, there: Tensor) -> list[Event]:
+    def _push_chunk(self, joints: Tensor, is_valid: Tensor) -> list[Event]:
         if not self._is_separate:
-            return self._segmenters[0].push(joints, there)
-        found = [
+            return self._segmenters[0].push(joints, is_valid)
+        events = [
             event
             for person, track in enumerate(self._segmenters)
-            for event in track.push(joints[:, person : person + 1], there[:, person : person + 1])
+            for event in track.push(joints[:, person : person + 1], is_valid[:, person : person + 1])
         ]
-        return _sort_events(found)
+        return _sort_events(events)
 
     def _start_segmenters(self, persons: int) -> None:
         if self._layout is None:
@@ -136,18 +136,18 @@ class Stream:
                 f"frames need axes (frame, person, joint, 3) or (frame, joint, 3) with {count or 'the'} joints of "
                 f"the layout, got shape {tuple(joints.shape)}"
             )
-        there = joints.isfinite().all(-1)
+        is_valid = joints.isfinite().all(-1)
         if valid is None:
-            there = there & (joints != 0).any(-1)
+            is_valid = is_valid & (joints != 0).any(-1)
         else:
             mask = torch.as_tensor(np.asarray(valid) if not isinstance(valid, Tensor) else valid).bool()
             mask = mask[:, None] if mask.ndim == 2 else mask
-            if mask.shape != there.shape:
+            if mask.shape != is_valid.shape:
                 raise ShapeError(
-                    f"valid needs one bool per joint {tuple(there.shape)}, got {tuple(mask.shape)}"
+                    f"valid needs one bool per joint {tuple(is_valid.shape)}, got {tuple(mask.shape)}"
                 )
-            there = there & mask
-        return torch.where(there[..., None], joints, 0.0), there
+            is_valid = is_valid & mask
+        return torch.where(is_valid[..., None], joints, 0.0), is_valid
 
 
 def _sort_events(events: list[Event]) -> list[Event]:

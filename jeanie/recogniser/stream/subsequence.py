@@ -79,12 +79,12 @@ def match_templates(poses: Float[Tensor, "tick 15 3"], templates: Templates) -> 
     cost = cost.unflatten(1, (examples, width))
     last = (templates.lengths - 1)[:, None]
     before = torch.full((examples, width), torch.inf, dtype=torch.float64)
-    begun = torch.zeros(examples, width, dtype=torch.long)
+    first_tick = torch.zeros(examples, width, dtype=torch.long)
     best = torch.full((examples,), torch.inf, dtype=torch.float64)
     start, end = torch.zeros(examples, dtype=torch.long), torch.zeros(examples, dtype=torch.long)
     for tick in range(len(poses)):
-        before, begun = _advance_column(cost[tick], before, begun, tick)
-        length = tick + 1 - begun.gather(1, last)[:, 0]
+        before, first_tick = _advance_column(cost[tick], before, first_tick, tick)
+        length = tick + 1 - first_tick.gather(1, last)[:, 0]
         score = before.gather(1, last)[:, 0] / (templates.lengths + length)
         fits = (length * _TEMPO >= templates.lengths) & (length <= _TEMPO * templates.lengths)
         better = fits & (score < best)

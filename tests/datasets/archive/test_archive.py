@@ -30,7 +30,7 @@ def make_motion(seed=0, frames=6, persons=1, layout="core15", missing=0.0, **tag
     return Motion(joints, LAYOUTS[layout], **tags)
 
 
-def same(one, other):
+def assert_same(one, other):
     assert one.joints.numpy().tobytes() == other.joints.numpy().tobytes()
     assert torch.equal(one.valid, other.valid)
     assert one.layout == other.layout
@@ -73,7 +73,7 @@ def test_round_trip_is_exact_to_the_bit(tmp_path_factory, data):
     archive = open_archive(out)
     assert len(archive) == len(motions)
     for one, other in zip(archive, motions, strict=True):
-        same(one, other)
+        assert_same(one, other)
     assert list(archive.labels) == [motion.label for motion in motions]
     assert list(archive.subjects) == [motion.subject for motion in motions]
     assert list(archive.views) == [motion.view for motion in motions]
@@ -124,7 +124,7 @@ def test_slices_tag_columns_and_pickles_work(tmp_path):
     assert archive.subjects[1] == "s1"
     assert archive.names == tuple(f"clip {at}" for at in range(5))
     again = pickle.loads(pickle.dumps(archive))  # noqa: S301
-    same(again[2], archive[2])
+    assert_same(again[2], archive[2])
     with pytest.raises(IndexError):
         archive[5]
 
@@ -219,7 +219,7 @@ def test_a_damaged_index_is_a_data_error_and_never_another_clip(tmp_path, field,
     rows[1][field] = abs(value) if field == "checksum" else value
     path.write_bytes(format_header(ROW, 3) + rows.tobytes())
     archive = open_archive(tmp_path / "a")
-    same(archive[0], make_motions(1)[0])
+    assert_same(archive[0], make_motions(1)[0])
     if field == "checksum":
         assert archive.find_damaged() == ["clip 1 (1)"]
     elif field in ("setup", "take"):
@@ -256,7 +256,7 @@ def test_the_old_archive_stays_until_the_new_one_is_there(tmp_path):
         assert open_archive(out).name == "old"
         writer.commit({"kept": 4})
     assert (open_archive(out).name, len(open_archive(out))) == ("new", 4)
-    same(held[1], make_motions(2)[1])  # an open archive goes on showing what it showed
+    assert_same(held[1], make_motions(2)[1])  # an open archive goes on showing what it showed
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -266,7 +266,7 @@ def test_a_system_without_folder_swap_keeps_a_backup(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_swap", lambda first, second: False)
     write_archive(make_motions(3), out, name="new")
     assert (open_archive(out).name, os.listdir(tmp_path)) == ("new", ["a"])
-    out.rename(files.backup_path(out))  # as if it had been killed between the two steps
+    out.rename(files.get_backup_path(out))  # as if it had been killed between the two steps
     assert is_archive(out)
     assert open_archive(out).name == "new"
     write_archive(make_motions(1), out, name="newest")

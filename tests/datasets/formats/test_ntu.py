@@ -18,7 +18,7 @@ recordings = pytest.mark.skipif(
 NAME = "S001C002P003R002A050"
 
 
-def line_by_line(path):
+def read_line_by_line(path):
     """For every frame {body id: [[x, y, z]] * 25}, one line at a time."""
     lines = iter(path.read_text().splitlines())
     frames = []
@@ -55,7 +55,7 @@ def test_ten_samples_are_read_exactly():
     data = open_ntu60(SAMPLES)
     assert len(data) == 10
     for clip, motion in zip(data.clips, data.motions, strict=True):
-        truth = line_by_line(clip.source)
+        truth = read_line_by_line(clip.source)
         ids = list(dict.fromkeys(body for bodies in truth for body in bodies))
         expected = torch.full((len(truth), len(ids), 25, 3), torch.nan)
         for frame, bodies in enumerate(truth):

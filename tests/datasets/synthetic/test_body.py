@@ -32,7 +32,7 @@ def random_poses(seed: int, frames: int = 6) -> np.ndarray:
     return np.random.default_rng(seed).uniform(low, high, (frames, len(CHANNELS)))
 
 
-def still(pose: np.ndarray) -> np.ndarray:
+def repeat_pose(pose: np.ndarray) -> np.ndarray:
     """Joints of one pose that is held."""
     return forward_kinematics(np.stack([pose, pose]), BODY)[0]
 
@@ -128,24 +128,25 @@ def test_the_lowest_joint_is_on_the_floor(seed):
 
 def test_channels_move_limbs_in_the_direction_of_their_names():
     joints = {
-        text: still(pose(text)) for text in ("L raise 90 plane 0 elbow 0", "L raise 90 plane 90 elbow 0")
+        text: repeat_pose(pose(text))
+        for text in ("L raise 90 plane 0 elbow 0", "L raise 90 plane 90 elbow 0")
     }
     side, front = (frame[7] - frame[4] for frame in joints.values())
     assert side[0] > 0.55
     assert front[2] > 0.55
-    bent = still(pose("B raise 0 elbow 90 rotate 0 knee 90"))
+    bent = repeat_pose(pose("B raise 0 elbow 90 rotate 0 knee 90"))
     assert bent[7, 2] - bent[5, 2] > 0.3  # forearms fold forward,
     assert bent[14, 2] - bent[13, 2] < -0.3  # shanks backward
-    assert still(pose("bend 60"))[3, 2] > 0.3
-    assert still(pose("lean 30"))[3, 0] > 0.1
-    looking = still(pose("turn 90"))
+    assert repeat_pose(pose("bend 60"))[3, 2] > 0.3
+    assert repeat_pose(pose("lean 30"))[3, 0] > 0.1
+    looking = repeat_pose(pose("turn 90"))
     assert looking[15, 0] - looking[14, 0] > 0.1  # toes point to where was the left
-    assert still(pose("R flex 60"))[17, 2] > 0.3
+    assert repeat_pose(pose("R flex 60"))[17, 2] > 0.3
 
 
 def test_knees_and_elbows_do_not_bend_the_wrong_way():
-    wild = still(pose("B knee -60 elbow -60"))
-    straight = still(pose("B knee 0 elbow 0"))
+    wild = repeat_pose(pose("B knee -60 elbow -60"))
+    straight = repeat_pose(pose("B knee 0 elbow 0"))
     assert_allclose(wild, straight)
 
 

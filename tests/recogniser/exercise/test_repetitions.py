@@ -33,7 +33,7 @@ def test_down_up_down_is_one_repetition(repetitions, seconds, rest, amplitude, s
         EXAMPLE, perform_exercise(plan_swings([amplitude] * repetitions, seconds, rest + 0.1), seed=seed)
     )
     assert found.count == repetitions
-    assert found.partial == 0
+    assert found.partial_count == 0
 
 
 def test_repetitions_have_their_times_tempo_and_ranges():
@@ -84,7 +84,7 @@ def test_the_other_side_is_counted_as_mirrored():
         perform_exercise(plan_swings([90] * times), side=side) for times, side in ((1, "left"), (3, "right"))
     )
     found = count(left, right)
-    assert (found.count, found.mirrored) == (3, 3)
+    assert (found.count, found.mirrored_count) == (3, 3)
     assert "3 mirrored" in found.text
     assert count(left, right, CountConfig(mirror=False)).count == 0
     both = left.replace(joints=torch.cat([left.joints, right.joints, left.joints]), valid=None)
@@ -93,7 +93,7 @@ def test_the_other_side_is_counted_as_mirrored():
 
 
 def test_a_symmetric_movement_is_counted_once():
-    assert count(EXAMPLE, perform_exercise(plan_swings([90] * 4))).mirrored == 0
+    assert count(EXAMPLE, perform_exercise(plan_swings([90] * 4))).mirrored_count == 0
 
 
 def test_another_movement_is_not_counted():

@@ -14,12 +14,6 @@ from jeanie.recogniser.library.library import ImportResult, Library
 
 
 @pytest.fixture
-def library(place):
-    with Library(place) as library:
-        yield library
-
-
-@pytest.fixture
 def fresh(tmp_path):
     with Library(tmp_path / "fresh.db") as library:
         yield library

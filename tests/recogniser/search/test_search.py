@@ -1,15 +1,14 @@
 """Search: the same answer as looking at every window, however few are looked at; kept, resumed, in parallel."""
 
-import json
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from movements import join_clips, open_clip
+from movements import open_clip
+from search_cases import list_rows
 
 from jeanie.datasets.archive.reader import open_archive
 from jeanie.datasets.archive.writer import write_archive
@@ -19,57 +18,23 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
-from jeanie.recogniser.search import cache as shards
 from jeanie.recogniser.search import find as search
-from jeanie.recogniser.search import windows
-from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.find import find
 from jeanie.recogniser.search.windows import (
-    coarse_basis,
+    compute_coarse_basis,
+    count_window_frames,
     cut_windows,
+    encode_windows,
     project_features,
     select_duration_steps,
-    window_features,
-    window_frames,
 )
-from jeanie.skeleton import LAYOUTS, Motion
+from jeanie.skeleton import Motion
 
 DATA = os.environ.get("JEANIE_DATA")
 recordings = pytest.mark.skipif(DATA is None, reason="the recordings are not here: set JEANIE_DATA")
 
 
-@pytest.fixture(scope="module")
-def model():
-    return FewShotModel.load()
-
-
-def long_clip(actions, subject, name):
-    """Actions one after another as one recording."""
-    joints, _ = join_clips([open_clip(action, subject, noise=1.0) for action in actions], pause=0.6)
-    return Motion(joints, LAYOUTS["ntu25"], rate=30.0, name=name)
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """Three recordings of several actions, the last of which is there twice: all its distances are ties."""
-    clips = [
-        long_clip(["wave", "squat", "clap"], 0, "one"),
-        long_clip(["kick_forward", "wave", "bow"], 1, "two"),
-        long_clip(["clap", "kick_forward"], 2, "three"),
-        long_clip(["clap", "kick_forward"], 2, "four"),
-    ]
-    path = tmp_path_factory.mktemp("search") / "archive"
-    write_archive(clips, path, name="made")
-    return open_archive(path)
-
-
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory):
-    """A cache for tests that are not about it."""
-    return tmp_path_factory.mktemp("kept")
-
-
-def by_looking_at_every_window(model, example, archive, k, overlap, stride=0.25, stretch=1.5):
+def search_every_window(model, example, archive, k, overlap, stride=0.25, stretch=1.5):
     """Every window as a motion of its own, aligned alone; sorted; taken greedily where it is apart."""
     seconds = len(example) / example.rate
     rows = []
@@ -100,17 +65,13 @@ def by_looking_at_every_window(model, example, archive, k, overlap, stride=0.25,
     return selected, len(rows)
 
 
-def rows_of(found):
-    return [(match.clip, match.start, match.end, match.distance) for match in found]
-
-
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_the_answer_is_that_of_looking_at_every_window(model, archive, cache_folder, overlap):
     example = open_clip("clap", 1, noise=1.0)
-    expected, count = by_looking_at_every_window(model, example, archive, 6, overlap)
+    expected, count = search_every_window(model, example, archive, 6, overlap)
     found = find(model, example, archive, 6, overlap=overlap, cache=cache_folder, refine=False)
     assert found.windows == count
-    assert [row[:3] for row in rows_of(found)] == [(clip, start, end) for _, clip, start, end in expected]
+    assert [row[:3] for row in list_rows(found)] == [(clip, start, end) for _, clip, start, end in expected]
     assert [match.distance for match in found] == pytest.approx([row[0] for row in expected], abs=1e-5)
 
 
@@ -124,7 +85,7 @@ def test_leaving_windows_out_changes_nothing(model, archive, cache_folder, monke
         for k in (1, 4, 50):
             some = find(model, example, archive, k, cache=cache_folder, refine=False)
             whole = find(model, example, archive, k, cache=cache_folder, refine=False, prune=False)
-            assert rows_of(some) == rows_of(whole)
+            assert list_rows(some) == list_rows(whole)
             assert whole.compared == whole.windows == some.windows
             left_out += some.windows - some.compared
     assert left_out > 0
@@ -136,7 +97,7 @@ def test_equal_segments_come_in_the_order_of_the_archive(model, archive, cache_f
     assert [match.clip for match in found[:2]] == [2, 3]
     assert found[0].distance == found[1].distance
     assert (found[0].start, found[0].end) == (found[1].start, found[1].end)
-    assert rows_of(found) == rows_of(
+    assert list_rows(found) == list_rows(
         find(model, archive[2][20:80], archive, 4, cache=cache_folder, refine=False, prune=False)
     )
 
@@ -165,99 +126,12 @@ def test_matches_share_no_more_than_they_may(model, archive, cache_folder):
         assert [match.distance for match in found] == sorted(match.distance for match in found)
 
 
-def test_features_are_kept_and_go_on_where_they_were(model, archive, tmp_path, monkeypatch):
-    """A search that is stopped after the second clip computes only the rest when it is started again."""
-    monkeypatch.setattr(shards, "_CLIPS", 1)
-    real, computed = shards._compute_entry, []
-
-    def compute_and_stop(recipe, skip_bad, portion):
-        computed.append((portion.duration_step, portion.clips[0]))
-        if len(computed) == 3:
-            raise KeyboardInterrupt
-        return real(recipe, skip_bad, portion)
-
-    def compute_and_record(recipe, skip_bad, portion):
-        computed.append((portion.duration_step, portion.clips[0]))
-        return real(recipe, skip_bad, portion)
-
-    example = open_clip("wave", 3)
-    monkeypatch.setattr(shards, "_compute_entry", compute_and_stop)
-    with pytest.raises(KeyboardInterrupt):
-        find(model, example, archive, 2, cache=tmp_path)
-    first = set(computed[:2])
-    monkeypatch.setattr(shards, "_compute_entry", compute_and_record)
-    computed.clear()
-    calls = []
-    found = find(model, example, archive, 2, cache=tmp_path, progress=lambda *done: calls.append(done))
-    assert not first & set(computed)
-    total = len(archive) * len(select_duration_steps(len(example) / 30, 1.5))
-    assert len(computed) == total - 2
-    assert calls[0] == (3, total)
-    assert calls[-1] == (total, total)
-    computed.clear()
-    again = find(model, example, archive, 2, cache=tmp_path)
-    assert computed == []
-    assert rows_of(again) == rows_of(found) == rows_of(find(model, example, archive, 2))
-
-
-def test_damaged_files_are_made_again(model, archive, tmp_path):
-    example = open_clip("wave", 3)
-    expected = rows_of(find(model, example, archive, 3, cache=tmp_path))
-    files = sorted(tmp_path.glob("*.safetensors"))
-    files[0].write_bytes(files[0].read_bytes()[:1000])
-    files[1].unlink()
-    assert rows_of(find(model, example, archive, 3, cache=tmp_path)) == expected
-
-
-def test_other_models_and_changed_recordings_have_features_of_their_own(model, archive, tmp_path):
-    example = open_clip("wave", 3)
-    find(model, example, archive, 1, cache=tmp_path)
-    count = len(list(tmp_path.glob("*.json")))
-    other = FewShotModel.load()
-    with torch.no_grad():
-        next(other.parameters()).mul_(1.01)
-    found = find(other, example, archive, 1, cache=tmp_path)
-    assert len(list(tmp_path.glob("*.json"))) == 2 * count
-    assert rows_of(found) == rows_of(find(other, example, archive, 1))
-    folder = tmp_path / "clips"
-    folder.mkdir()
-    write_npz(archive[0], folder / "a.npz")
-    first = find(model, example, open_folder(folder), 1, cache=tmp_path / "cache")
-    write_npz(archive[1], folder / "a.npz")
-    os.utime(folder / "a.npz", ns=(1, 1))
-    second = find(model, example, open_folder(folder), 1, cache=tmp_path / "cache")
-    assert rows_of(first) != rows_of(second)
-    assert rows_of(second) == rows_of(find(model, example, open_folder(folder), 1))
-
-
-@pytest.mark.processes
-def test_processes_find_what_one_finds(model, archive, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_CLIPS", 2)
-    example = open_clip("squat", 3)
-    assert rows_of(find(model, example, archive, 5, jobs=2, cache=tmp_path)) == rows_of(
-        find(model, example, archive, 5)
-    )
-
-
-def test_long_recordings_are_held_in_parts(model, archive, cache_folder, tmp_path, monkeypatch):
-    """Never more than a file's windows are in memory, and the answer does not depend on how many."""
-    example = open_clip("clap", 3)
-    expected = rows_of(find(model, example, archive, 4, cache=cache_folder))
-    monkeypatch.setattr(shards, "_WINDOWS", 8)
-    monkeypatch.setattr(windows, "_TOGETHER", 4)
-    found = find(model, example, archive, 4, cache=tmp_path)
-    assert [row[:3] for row in rows_of(found)] == [row[:3] for row in expected]
-    counts = [count for file in tmp_path.glob("*.json") for count in json.loads(file.read_text())["windows"]]
-    assert sum(counts) == found.windows
-    assert max(counts) < 8 + 4
-
-
 def test_windows_prepared_together_are_those_prepared_alone(model, archive):
     motion = archive[0]
     for length in (30, 61):
         cut = cut_windows(motion, length, 0.25)
         for some in (cut, cut[:1], cut[:2]):
-            found = torch.cat([part.values for part in window_features(model, motion, some)])
+            found = torch.cat([part.values for part in encode_windows(model, motion, some)])
             alone = [model.features(model.collate([motion[a:b]]), "support").values for a, b in some]
             torch.testing.assert_close(found, torch.cat(alone), atol=2e-5, rtol=0)
 
@@ -271,7 +145,7 @@ def test_gaps_and_several_persons_are_searched_as_they_are_compared(model):
     pair = Motion(torch.cat([motion.joints, motion.joints + 1], 1), motion.layout, rate=30.0)
     for one in (motion, gappy, pair):
         cut = cut_windows(one, 30, 0.5)
-        found = torch.cat([part.values for part in window_features(model, one, cut)])
+        found = torch.cat([part.values for part in encode_windows(model, one, cut)])
         alone = [model.features(model.collate([one[a:b]]), "support").values for a, b in cut]
         torch.testing.assert_close(found, torch.cat(alone), atol=2e-5, rtol=0)
 
@@ -283,8 +157,8 @@ def test_two_persons_are_found_by_their_pairing(model, tmp_path):
     archive = open_archive(tmp_path / "pairs")
     example = clips[0]
     found = find(model, example, archive, 6, refine=False, stretch=2.0)
-    expected, _ = by_looking_at_every_window(model, example, archive, 6, 0.25, stretch=2.0)
-    assert [row[:3] for row in rows_of(found)] == [(clip, start, end) for _, clip, start, end in expected]
+    expected, _ = search_every_window(model, example, archive, 6, 0.25, stretch=2.0)
+    assert [row[:3] for row in list_rows(found)] == [(clip, start, end) for _, clip, start, end in expected]
 
 
 @given(st.floats(0.05, 300), st.floats(1, 4))
@@ -306,7 +180,7 @@ def test_windows_cover_a_recording_to_its_end():
     valid = motion.valid.clone()
     valid[:30] = False
     assert cut_windows(motion.replace(valid=valid), 40, 0.25)[0] == (10, 50)
-    assert window_frames(2, 30.0) == 60
+    assert count_window_frames(2, 30.0) == 60
 
 
 @pytest.mark.parametrize(
@@ -325,7 +199,7 @@ def test_bounds_are_never_above_the_distance(changes):
         "align.normalise": "length",
     }
     model = FewShotModel.raw(RAW.with_values({**normal, **changes}))
-    basis = coarse_basis(model)
+    basis = compute_coarse_basis(model)
     clips = [open_clip(action, 1) for action in ("wave", "squat", "kick_forward", "clap", "bow")]
     query = model.features(model.collate(clips[:2]), "query")
     support = model.features(model.collate(clips), "support")
@@ -340,10 +214,10 @@ def test_bounds_are_never_above_the_distance(changes):
 @pytest.mark.parametrize("changes", [{"align.normalise": "divergence"}, {"align.method": "pool"}])
 def test_distances_without_a_bound_are_all_computed(archive, changes):
     model = FewShotModel.raw(RAW.with_values({"inputs.prepare.layout": "core15", **changes}))
-    assert coarse_basis(model) is None
+    assert compute_coarse_basis(model) is None
     found = find(model, open_clip("wave", 3), archive, 2, refine=False)
     assert found.compared == found.windows
-    expected, _ = by_looking_at_every_window(model, open_clip("wave", 3), archive, 2, 0.25)
+    expected, _ = search_every_window(model, open_clip("wave", 3), archive, 2, 0.25)
     assert [match.distance for match in found] == pytest.approx([row[0] for row in expected], abs=1e-5)
 
 
@@ -401,58 +275,4 @@ def test_motion_capture_is_searched_without_aligning_most_of_it(model, tmp_path)
     assert (found[0].name, found[0].label) == (cmu.clips[3].name, None)
     assert abs(found[0].start - 300) < 10
     assert found.compared < 0.35 * found.windows
-    assert rows_of(found) == rows_of(find(model, example, some, 3, prune=False, cache=tmp_path))
-
-
-def test_generated_motions_have_no_state_for_a_cache(tmp_path):
-    """Generated motions come from no file: their features are not kept under a name that could mean others."""
-    assert read_clip_states(open_synthetic(subjects=1, takes=1, cameras=1, actions=["wave"])) is None
-    write_npz(open_clip("wave"), tmp_path / "a.npz")
-    one = read_clip_states(open_folder(tmp_path))
-    os.utime(tmp_path / "a.npz", ns=(5, 5))
-    assert read_clip_states(open_folder(tmp_path)) != one
-    assert str(Path(tmp_path).resolve()) in one[0]
-
-
-def test_a_folder_and_its_archive_share_one_cache(model, archive, tmp_path, monkeypatch):
-    """The same recordings have the same features, wherever they lie; a copy of a file is not computed again."""
-    folder, cache = tmp_path / "in", tmp_path / "cache"
-    folder.mkdir()
-    for number in range(2):
-        write_npz(archive[number], folder / f"{number}.npz")
-    write_archive([motion.replace(name=f"other {i}") for i, motion in enumerate(open_folder(folder).motions)],
-                  tmp_path / "archive", name="all")  # fmt: skip
-    example = open_clip("wave", 3)
-    first = find(model, example, open_folder(folder), 2, cache=cache)
-    monkeypatch.setattr(shards, "_compute_entry", pytest.fail)  # nothing may be computed any more
-    os.utime(folder / "0.npz", ns=(7, 7))
-    for again in (open_archive(tmp_path / "archive"), open_folder(folder)):
-        found = find(model, example, again, 2, cache=cache)
-        assert [row[2:] for row in rows_of(found)] == [row[2:] for row in rows_of(first)]
-    (cache / "clips.json").write_text("[]")
-    assert rows_of(find(model, example, open_folder(folder), 2, cache=cache)) == rows_of(first)
-
-
-def test_other_content_has_another_state(archive, tmp_path):
-    write_npz(archive[0], tmp_path / "a.npz")
-    motion = archive[0]
-    changed = (motion, motion[1:], motion.replace(rate=25.0), motion.mirror())
-    states = []
-    for one in changed:
-        write_npz(one, tmp_path / "a.npz")
-        states += read_clip_states(open_folder(tmp_path / "a.npz"), tmp_path / "cache")
-    assert len(set(states)) == len(changed)
-
-
-def read_doubled(clip):
-    motion = open_folder(clip.source).motions[0]
-    return motion.replace(joints=2 * motion.joints)
-
-
-def test_a_file_that_is_read_in_another_way_has_another_state(archive, tmp_path):
-    write_npz(archive[0], tmp_path / "a.npz")
-    plain = open_folder(tmp_path / "a.npz")
-    states = [
-        read_clip_states(one, tmp_path / "cache") for one in (plain, replace(plain, read=read_doubled), plain)
-    ]
-    assert states[0] == states[2] != states[1]
+    assert list_rows(found) == list_rows(find(model, example, some, 3, prune=False, cache=tmp_path))

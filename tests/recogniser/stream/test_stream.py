@@ -220,7 +220,7 @@ def test_poses_of_ticks_are_normal_bodies():
     assert (ticks - means)[-10:].abs().max() < 0.05
 
 
-def slowly(poses, template):
+def match_slowly(poses, template):
     """The best (score, start, end) by plain dynamic programming from every start."""
     best = (np.inf, 0, 0)
     n = len(template)
@@ -269,9 +269,9 @@ def test_places_cost_what_plain_alignment_says(seed):
     template = poses[4:12:2] + 0.1 * rng.normal(size=(4, 15, 3))
     templates = Templates(("it",), torch.tensor(template.reshape(1, 4, 45)), torch.tensor([4]))
     (place,) = match_templates(torch.tensor(poses), templates)
-    score, _, _ = slowly(poses, template)
+    score, _, _ = match_slowly(poses, template)
     assert place.score >= score - 1e-9
-    own = slowly(poses[place.start : place.end], template)
+    own = match_slowly(poses[place.start : place.end], template)
     assert own[0] <= place.score + 1e-9
     cost = ((poses[place.start : place.end, None] - template[None]) ** 2).sum((-1, -2)) / 15
     table = np.full((len(cost) + 1, 5), np.inf)

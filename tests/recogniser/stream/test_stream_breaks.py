@@ -30,27 +30,27 @@ def labels_of(recogniser, joints, rate=30, persons="together", valid=None):
     return [event.label for event in events if event.label is not None]
 
 
-def standing(frames, noise=0.005):
+def make_standing_person(frames, noise=0.005):
     pose = open_clip("wave", 1).fill_gaps(1000).joints[:1]
     return pose + noise * torch.randn(frames, *pose.shape[1:], generator=torch.Generator().manual_seed(0))
 
 
-def walking(subject):
+def make_walking_person(subject):
     """Somebody who walks across the picture."""
     return view_from(open_clip("walk", subject), 90).fill_gaps(1000)
 
 
 def test_a_still_person_is_no_action(taught):
-    assert labels_of(taught, standing(900)) == []
+    assert labels_of(taught, make_standing_person(900)) == []
 
 
 @pytest.mark.parametrize("persons", ["together", "each"])
 def test_who_walks_past_does_no_action(taught, persons):
-    assert labels_of(taught, walking(2).joints, persons=persons) == []
+    assert labels_of(taught, make_walking_person(2).joints, persons=persons) == []
 
 
 def test_a_lost_and_found_person_does_no_action(taught):
-    joints = standing(300)
+    joints = make_standing_person(300)
     random = torch.Generator().manual_seed(1)
     valid = torch.rand(300, 1, 25, generator=random) > 0.4
     valid[100:130] = False
@@ -59,7 +59,7 @@ def test_a_lost_and_found_person_does_no_action(taught):
 
 
 def test_two_people_who_cross_do_no_action(taught):
-    crossing = combine_persons(walking(2), view_from(walking(3), 180))
+    crossing = combine_persons(make_walking_person(2), view_from(make_walking_person(3), 180))
     joints = crossing.joints.clone()
     half = len(joints) // 2
     joints[half:] = joints[half:].flip(1)  # the tracker exchanges them
@@ -68,7 +68,7 @@ def test_two_people_who_cross_do_no_action(taught):
 
 
 def test_one_frame_is_no_action(taught):
-    assert labels_of(taught, standing(1)) == []
+    assert labels_of(taught, make_standing_person(1)) == []
 
 
 def test_times_of_ten_thousand_frames_per_second_give_no_action(taught):

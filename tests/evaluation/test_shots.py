@@ -1,0 +1,59 @@
+"""``--way`` and ``--shot`` of train and evaluate, from the command line to the episodes, for every protocol.
+
+Hand-made names and tags with short motions stand in for the recordings.
+"""
+
+import json
+
+import pytest
+import torch
+from stand_ins import stand_in
+from typer.testing import CliRunner
+
+from jeanie.cli.app import app
+from jeanie.evaluation import evaluate as evaluation
+from jeanie.evaluation.protocols import PROTOCOLS, Protocol
+from jeanie.fewshot.losses import Loss
+
+WAY = 3
+# UWA3D Multiview has nine subjects, and validation and supports have subjects of their own
+SHOTS = {"uwa3d-multiview": 3, "uwa3d-multiview-released": 2}
+SMALL = ("views.kind=none", "encoder.width=8", "encoder.features=8", "encoder.layers=1", "inputs.block=3",
+         "inputs.prepare.frames=6", "batch=1", "query_classes=1")  # fmt: skip
+
+
+def run_command(*words):
+    said = CliRunner().invoke(app, [str(word) for word in words])
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_way_and_shot_reach_the_episodes_of_training_and_evaluation(name, monkeypatch, tmp_path):
+    dataset, several = stand_in(name), SHOTS.get(name, 5)
+    monkeypatch.setattr(Protocol, "open", lambda *_, **__: dataset)
+    trained, tested = [], []
+    measure, predict = Loss.forward, evaluation.predict
+
+    def watch_loss(loss, distances, same):
+        trained.append((distances.shape[-1], same.sum(-1).flatten().tolist()))
+        return measure(loss, distances, same)
+
+    def watch_episodes(model, store, episodes, *rest, **options):
+        for episode in (episode for part in episodes for episode in part):
+            tested.append((len(episode.classes), set(torch.bincount(episode.support_labels).tolist())))
+        return predict(model, store, episodes, *rest, **options)
+
+    monkeypatch.setattr(Loss, "forward", watch_loss)
+    monkeypatch.setattr(evaluation, "predict", watch_episodes)
+    free = ("--train-classes", 5) if name in ("nwucla-crossview", "sbu") else ()
+    settings = [word for change in SMALL for word in ("--set", change)]
+    out = tmp_path / "run"
+    run_command("train", name, "--recipe", "authors", "--episodes", 2, "--split", 0, "--out", out, "--json",
+                "--validation", 0, "--way", WAY, "--shot", several, *free, *settings)  # fmt: skip
+    assert trained == [(WAY * several, [several])] * 2  # one query and the supports of its class
+    options = ("--alone", "--limit", 4, "--json", "--way", WAY, *free)
+    facts = [run_command("evaluate", out, name, *options, "--shot", shot) for shot in (several, 1)]
+    assert [(fact["way"], fact["shot"]) for fact in facts] == [(WAY, several), (WAY, 1)]
+    assert set(map(str, tested)) == {str((WAY, {several})), str((WAY, {1}))}
+    assert facts[0]["confusion"] != facts[1]["confusion"]
