@@ -10,6 +10,7 @@ from torch import Tensor
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import assert_all_finite
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 except ImportError as error:  # the extra "sklearn" is optional
@@ -85,6 +86,8 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         motions = self._read_samples(X)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(motions, labels)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         self.model_ = _load_model(self.model)
         self.classes_, self._index = np.unique(labels, return_inverse=True)

@@ -6,6 +6,7 @@ import sys
 import warnings
 from functools import partial
 
+import joblib
 import numpy as np
 import pytest
 import tiny_task
@@ -39,6 +40,24 @@ PARAMETER_CHECKS = (
     "check_parameters_default_constructible",
 )
 TABLE_CHECKS = (
+    "check_classifiers_one_label",
+    "check_classifiers_regression_target",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_dont_overwrite_parameters",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_fit_returns_self",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_1sample",
+    "check_fit_check_is_fitted",
+    "check_fit_score_takes_y",
+    "check_mixin_order",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+    "check_requires_y_none",
+    "check_supervised_y_no_nan",
+    "check_valid_tag_types",
     "check_dict_unchanged",
     "check_estimators_overwrite_params",
     "check_estimators_pickle",
@@ -158,6 +177,15 @@ def test_a_fitted_classifier_survives_pickling_and_cloning(classifier):
     assert again.predict(MOTIONS[:3]).tolist() == classifier.predict(MOTIONS[:3]).tolist()
     with pytest.raises(NotFittedError):
         clone(classifier).predict(MOTIONS)
+
+
+@pytest.mark.processes
+def test_folds_run_in_worker_processes(tmp_path):
+    joblib.dump(JeanieClassifier("dtw").fit(MOTIONS[:4], LABELS[:4]), tmp_path / "classifier")
+    assert joblib.load(tmp_path / "classifier").n_samples_fit_ == 4
+    expected = cross_val_score(JeanieClassifier("dtw"), MOTIONS, LABELS, cv=2)
+    parallel = cross_val_score(JeanieClassifier("dtw"), MOTIONS, LABELS, cv=2, n_jobs=2)
+    np.testing.assert_array_equal(parallel, expected)
 
 
 @pytest.mark.errors

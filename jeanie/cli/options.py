@@ -49,6 +49,8 @@ __all__ = [
     "skip_unreadable",
 ]
 
+_MAX_SKIPPED = 20  # lines about files that were left out
+
 Place = Annotated[
     str | None,
     typer.Option(
@@ -346,9 +348,11 @@ def list_skipped(dataset: Dataset) -> list[dict[str, str]]:
 
 
 def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
-    """Print files that were left out to standard error."""
-    for entry in skipped:
+    """Print files that were left out to standard error, the first of many and how many more there are."""
+    for entry in skipped[:_MAX_SKIPPED]:
         typer.echo(f"skipped {entry['file']}: {entry['reason']}", err=True)
+    if len(skipped) > _MAX_SKIPPED:
+        typer.echo(f"skipped {len(skipped) - _MAX_SKIPPED} more; --json lists all of them", err=True)
 
 
 def describe_migration(count: int) -> str:
