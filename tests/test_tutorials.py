@@ -55,6 +55,11 @@ def test_the_researcher_compares_an_encoder_of_thirty_lines(workplace):
     assert len(lines) <= 30
     table = next(text for line, text in printed.items() if line.startswith("jeanie evaluate"))
     assert "against mean pose" in table
+    assert re.search(r"mine against jeanie: [+-]\d+\.\d ± ", table)
+    train = next(
+        text for line, text in printed.items() if "--encoder" in line and line.startswith("jeanie train")
+    )
+    assert train.rstrip().endswith("study.toml --encoder my_encoder:JointAttention")
     rows = read_csv(workplace / "results.csv")
     assert [row["method"] for row in rows] == ["mine", "jeanie", "mean pose"]
     assert all(0 <= float(row["low"]) <= float(row["accuracy"]) <= float(row["high"]) <= 100 for row in rows)

@@ -369,6 +369,12 @@ def _print_reports(
         return
     print_skipped(skipped)
     print_table(build_result_table(reports, pairs))
+    for pair in pairs:
+        if pair.second != reports[-1].method:
+            gap = pair.difference
+            typer.echo(
+                f"{pair.first} against {pair.second}: {gap.value:+.1f} ± {min(gap.half, 100.0):.1f}, p {pair.p:.2g}"
+            )
     typer.secho(f"95 % intervals: {UNITS[reports[0].over]}.", dim=True)
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)

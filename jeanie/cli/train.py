@@ -110,7 +110,12 @@ def train(
         if train_classes is None and not task.train_classes[0]:
             train_classes = next((count for count in task.train_classes if count), None)
         test_flags = {"--train-classes": train_classes, "--way": way, "--shot": shot, "--root": root}
-        again = format_again(protocol, test_flags | {"--pattern": pattern}, options)
+        test_flags |= {"--pattern": pattern}
+        test_flags |= {
+            "--encoder": next(iter(encoders or ()), None),
+            "--metric": next(iter(metrics or ()), None),
+        }
+        again = format_again(protocol, test_flags, options)
         is_verbose = world.is_first and not as_json
         if is_verbose:
             suffix = "" if method is None else f", method {method}"
