@@ -20,6 +20,7 @@ __all__ = ["BodyFacts", "list_warnings", "measure_body", "suggest_unit"]
 CORE = LAYOUTS["core15"]
 MIN_JOINTS = 10  # of the core joints
 MIN_HEIGHT, MAX_HEIGHT = 0.3, 3.0  # metres
+MAX_SPREAD = 6.0  # metres between points of one frame whose joints are unknown
 _UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0}
 _ADULT = (1.0, 2.3)  # metres; a unit is suggested if it gives such a height
 # mean bone lengths of core15 in the order of its bones, in parts of the standing height
@@ -123,6 +124,15 @@ def _measure_body(motion: Motion) -> BodyFacts:
     )
 
 
+def _measure_spread(motion: Motion) -> float:
+    """Return the longest side of the box around all points of a frame, in the median over the frames; 0 if unknown."""
+    points = motion.joints.flatten(1, 2)
+    is_seen = motion.valid.flatten(1, 2)[..., None]
+    size = points.masked_fill(~is_seen, -torch.inf).amax(1) - points.masked_fill(~is_seen, torch.inf).amin(1)
+    size = size[is_seen.any(1)[:, 0]]
+    return float(size.amax(1).median()) if len(size) else 0.0
+
+
 def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
     if facts.matched < MIN_JOINTS:
         yield (
@@ -134,6 +144,10 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
         unit = suggest_unit(height)
         advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
         yield f"the body is {height:.3g} m tall; declare the unit of the file: {advice}"
+    elif height is None and is_metric and (spread := _measure_spread(motion)) > MAX_SPREAD:
+        unit = suggest_unit(spread)
+        advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
+        yield f"the points of a frame are up to {spread:.3g} m apart; declare the unit of the file: {advice}"
     declared = motion.layout.up
     if facts.upside_down > 0.5:
         guess = facts.up or f"-{declared}"

@@ -9,6 +9,7 @@ import torch
 from corpus import BODY, stack
 
 from jeanie.datasets import open_dataset
+from jeanie.datasets.joint_names import make_named_layout
 from jeanie.skeleton import LAYOUTS, Layout, Motion
 from jeanie.skeleton.plausibility import list_warnings, measure_body
 
@@ -123,3 +124,10 @@ def test_real_ntu_recordings_pass():
 
 def test_all_joints_of_the_body_are_used():
     assert set(NTU.joints) <= BODY.keys()
+
+
+def test_points_without_names_show_a_wrong_unit():
+    layout = make_named_layout("csv", [f"point_{number}" for number in range(8)])
+    joints = torch.rand(5, 1, 8, 3, generator=torch.Generator().manual_seed(0)) * 1.5
+    assert [text for text in list_warnings(Motion(joints, layout)) if "unit" in text] == []
+    assert any("unit='cm'" in text for text in list_warnings(Motion(100 * joints, layout)))
