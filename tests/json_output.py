@@ -48,11 +48,11 @@ def watch_runner():
     """Make the runner of commands check what they print with --json."""
     invoke = CliRunner.invoke
 
-    def checked(self, app, args=None, *more, **options):
+    def invoke_and_check(self, app, args=None, *more, **options):
         result = invoke(self, app, args, *more, **options)
         arguments = list(args) if isinstance(args, list | tuple) else []
         if "--json" in arguments and "--help" not in arguments:
             _check_result(arguments, result)
         return result
 
-    CliRunner.invoke = checked
+    CliRunner.invoke = invoke_and_check
