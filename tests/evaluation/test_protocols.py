@@ -500,7 +500,10 @@ def digests():
 def test_another_process_makes_the_same_splits():
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import json, test_protocols; "
     code += "print(json.dumps(test_protocols.digests()))"
-    environment = os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "PYTHONHASHSEED": "12345",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+    }
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
