@@ -30,7 +30,9 @@ def count(
     ] = None,
     complete: Annotated[
         float,
-        typer.Option(min=0.05, max=2, help="Amplitude relative to the example below which one is partial."),
+        typer.Option(
+            min=0.05, max=2, help="Amplitude, relative to the example, below which a repetition is partial."
+        ),
     ] = 0.6,
     as_json: AsJson = False,
     *,

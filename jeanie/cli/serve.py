@@ -25,7 +25,8 @@ __all__ = ["serve"]
 def serve(
     library: Place = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Any address but this machine's own needs --token-file.")
+        str,
+        typer.Option(help="Address to listen on. Addresses that other machines can reach need --token-file."),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
