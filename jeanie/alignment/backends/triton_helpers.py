@@ -50,6 +50,7 @@ def normalise(m, k, DEAD: tl.constexpr, M: tl.constexpr, K: tl.constexpr):
 
 @triton.jit
 def add(m, k, other_m, other_k, M: tl.constexpr):
+    """Return the sum of two numbers m 2^k, with the larger exponent."""
     top = tl.maximum(k, other_k)
     return m * compute_power(k - top, M) + other_m * compute_power(other_k - top, M), top
 
