@@ -32,6 +32,7 @@ from jeanie.cli.terminal import track_command
 from jeanie.cli.train import train
 from jeanie.cli.transfer import export, import_
 from jeanie.cli.tune import tune
+from jeanie.cli.user import user
 from jeanie.cli.watch import watch
 
 __all__ = ["COMMANDS", "app", "get_command_name", "main"]
@@ -83,3 +84,4 @@ for _group, _functions in COMMANDS.items():
     for _function in _functions:
         app.command(get_command_name(_function), rich_help_panel=_group)(track_command(_function))
 app.add_typer(lift, name="lift", rich_help_panel="Data")
+app.add_typer(user, name="user", rich_help_panel="Admin")

@@ -17,12 +17,14 @@ from math import isfinite
 from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from starlette.concurrency import run_in_threadpool
 
 from jeanie.errors import DataError, JeanieError
 from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.recogniser import Recognition
 from jeanie.recogniser.stream.frames import read_frames
 from jeanie.recogniser.stream.stream import Event, Stream
+from jeanie.serve.access import AccessRules, Identity
 from jeanie.serve.problems import describe_problem
 from jeanie.serve.service import Service
 from jeanie.skeleton.motion import Motion
@@ -35,23 +37,24 @@ _POLL_SECONDS = 0.005
 
 
 class _SessionRecogniser:
-    """The recogniser of the service with the threshold of one stream."""
+    """The recogniser of the owner of a stream, with the threshold of the stream."""
 
-    def __init__(self, service: Service) -> None:
-        self._service, self.threshold = service, service.recogniser.threshold
+    def __init__(self, service: Service, owner: str) -> None:
+        self._lock, self._own = service.lock, service.for_owner(owner)
+        self.threshold = self._own.threshold
 
     @property
     def library(self) -> Library:
-        return self._service.recogniser.library
+        return self._own.library
 
     @property
     def actions(self) -> Mapping[str, int]:
-        return self._service.recogniser.actions
+        return self._own.actions
 
     def recognise(self, motion: Motion) -> Recognition:
         """Recognise a motion; nothing below the threshold of this stream has a label."""
-        with self._service.lock:
-            found = self._service.recogniser.recognise(motion)
+        with self._lock:
+            found = self._own.recognise(motion)
         is_known = found.nearest is not None and found.confidence >= max(self.threshold, 1e-6)
         return replace(found, label=found.nearest if is_known else None)
 
@@ -61,13 +64,14 @@ class StreamSession:
 
     Args:
         service: The service.
+        owner: Owner of the actions to recognise.
         loop: The event loop that sends answers.
     """
 
-    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, service: Service, owner: str, loop: asyncio.AbstractEventLoop) -> None:
         limits = service.config.limits
         self._service, self._loop = service, loop
-        self._recogniser = _SessionRecogniser(service)
+        self._recogniser = _SessionRecogniser(service, owner)
         self._lines: queue.Queue[str | None] = queue.Queue(limits.waiting)
         self.answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._waiting = limits.waiting
@@ -172,7 +176,7 @@ def _parse_control(text: str) -> dict[str, Any] | None:
     return values
 
 
-def make_stream_router(service: Service) -> APIRouter:
+def make_stream_router(service: Service, rules: AccessRules) -> APIRouter:
     """Return the route of streams."""
     router = APIRouter()
     limits = service.config.limits
@@ -184,12 +188,14 @@ def make_stream_router(service: Service) -> APIRouter:
         if len(open_sessions) >= limits.sessions or service.is_stopping:
             await _close(socket, service, TRY_LATER, "too many streams; try again later")
             return
-        session = StreamSession(service, asyncio.get_running_loop())
+        identity: Identity = socket.scope["identity"]
+        session = StreamSession(service, identity.owner, asyncio.get_running_loop())
         open_sessions.add(session)
         service.metrics.sessions.set(len(open_sessions))
         tasks = [
             asyncio.create_task(_receive(socket, session, service)),
             asyncio.create_task(_send(socket, session, service)),
+            asyncio.create_task(_watch_token(socket, service, rules, identity)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -249,6 +255,13 @@ async def _send(socket: WebSocket, session: StreamSession, service: Service) -> 
         if answer["type"] == "problem":
             await _close(socket, service, INVALID, answer["detail"])
             return
+
+
+async def _watch_token(socket: WebSocket, service: Service, rules: AccessRules, identity: Identity) -> None:
+    """End the stream soon after the token of its user was revoked."""
+    while await run_in_threadpool(rules.is_valid, identity):
+        await asyncio.sleep(service.config.limits.check_seconds)
+    await _close(socket, service, POLICY, "the access token was revoked")
 
 
 async def _close(socket: WebSocket, service: Service, code: int, reason: str) -> None:

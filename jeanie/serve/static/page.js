@@ -202,7 +202,7 @@ chooseFile("skeleton-file", "skeleton-input", openSkeleton);
 
 page.guard(async () => {
   const status = await request("GET", "/status");
-  page.hasModel = status.has_pose_model;
+  page.hasModel = status.pose_models.length > 0;
   await page.library.refresh();
   page.say("Ready.");
   root.dataset.ready = "1";
