@@ -89,8 +89,8 @@ def read_request(request: schemas.Take, frames: int) -> Motion:
 
 def check_label(own: Recogniser, label: str) -> str:
     """Return the label of an action in normal form; the answer is 404 if the owner has no such action."""
-    known = normalise_label(label)
     try:
+        known = normalise_label(label)
         own.library.examples(known)  # raises if there is no such action
     except ConfigError as error:
         raise HTTPException(404, str(error)) from None

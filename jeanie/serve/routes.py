@@ -8,6 +8,7 @@ from fastapi import APIRouter, File, Form, HTTPException, Request, UploadFile
 from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
 
+from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX, count_examples, normalise_label
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.serve import schemas
@@ -45,6 +46,9 @@ def make_router(service: Service) -> APIRouter:
 
 
 def _add_library_routes(router: APIRouter, service: Service) -> None:
+    table = Calibration.from_file(CALIBRATION_FILE).thresholds
+    false_alarms = sorted((threshold, share) for share, threshold in table)
+
     @router.get("/status")
     def get_status(own: Own, request: Request) -> schemas.Status:
         """Return facts about the service and about who uses it."""
@@ -57,6 +61,7 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
             pose_models=[name for name, path in POSE_MODELS.items() if path.exists()],
             has_archive=service.archive is not None,
             frames=service.config.limits.frames,
+            false_alarms=false_alarms,
         )
 
     @router.get("/actions")
