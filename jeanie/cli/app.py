@@ -24,6 +24,7 @@ from jeanie.cli.prepare import prepare
 from jeanie.cli.pretrain import pretrain
 from jeanie.cli.protocols import protocols
 from jeanie.cli.recognise import recognise
+from jeanie.cli.record import record
 from jeanie.cli.score import score
 from jeanie.cli.serve import serve
 from jeanie.cli.setups import setups
@@ -39,7 +40,7 @@ __all__ = ["COMMANDS", "app", "get_command_name", "main"]
 
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Recognise": (enrol, recognise, watch, serve, calibrate, align, actions, rename, forget),
+    "Recognise": (enrol, recognise, watch, serve, record, calibrate, align, actions, rename, forget),
     "Exercise": (count, score),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
