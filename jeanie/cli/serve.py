@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.find import default_cache
+from jeanie.cli.find import get_default_cache
 from jeanie.cli.options import (
     Migrate,
     ModelSource,
@@ -110,7 +110,7 @@ def _make_app(
     recordings = None if archive is None else open_source(archive)
     recogniser = Recogniser.load(place, model=model.load(), threshold=threshold, migrate=migrate)
     return _import_service("app").make_app(
-        recogniser, config, archive=recordings, cache=default_cache(), close=True
+        recogniser, config, archive=recordings, cache=get_default_cache(), close=True
     )
 
 
