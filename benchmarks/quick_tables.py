@@ -1,12 +1,12 @@
 """Run ``jeanie tables NAME --quick`` for every table on synthetic stand-ins in the formats of its data sets.
 
 Writes stand-ins of MSRAction3D, 3D Action Pairs, UWA3D, UWA3D Multiview, NTU-60, NTU-120, Kinetics, NW-UCLA and SBU to
-FOLDER/data, results into FOLDER/out, and prints one line per table: minutes, cells, and peak memory of a process.
+FOLDER/data, results into FOLDER/out/NAME, and prints a Markdown table: cells, minutes, and peak memory of a process.
 """
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
 import time
@@ -152,26 +152,34 @@ def main() -> None:
     options = parser.parse_args()
     folder, names = options.folder, options.tables or list(load_tables())
     write_data(folder / "data")
+    print(
+        "| table | cells | minutes | minutes of one core | peak GB of a process |\n|---|---|---|---|---|",
+        flush=True,
+    )
     for name in names:
-        places = ["--data", str(folder / "data"), "--out", str(folder / "out"), "--jobs", str(options.jobs)]
-        command = [sys.executable, "-m", "jeanie", "tables", name, "--quick", "--json", *places]
-        start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        shown = subprocess.run(command, capture_output=True, text=True, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        minutes = (time.monotonic() - start) / 60
-        busy = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 60
-        if shown.returncode:
-            print(
-                f"{name}: exit code {shown.returncode}: {shown.stdout[-300:]}{shown.stderr[-300:]}",
-                flush=True,
-            )
-            continue
-        facts = json.loads(shown.stdout)
-        print(
-            f"{name}: {minutes:.1f} minutes, {busy:.1f} minutes of one core, {facts['measured']} measured, "
-            f"{facts['failed']} failed, peak {after.ru_maxrss * 1024 / 1e9:.2f} GB so far",
-            flush=True,
-        )
+        print(_measure(name, folder, options.jobs), flush=True)
+
+
+def _measure(name: str, folder: Path, jobs: int) -> str:
+    """Run a table in a process and return a row of Markdown.
+
+    Every table has its own folder of results, because tables share measurements.
+    """
+    places = ["--data", str(folder / "data"), "--out", str(folder / "out" / name), "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "jeanie", "tables", name, "--quick", "--json", *places]
+    start = time.monotonic()
+    with (folder / "stdout").open("w+") as output, subprocess.Popen(command, stdout=output) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        shown = output.read()
+    minutes, busy = (time.monotonic() - start) / 60, (usage.ru_utime + usage.ru_stime) / 60
+    if process.returncode:
+        return f"| `{name}` | exit code {process.returncode}: {shown[-300:]} | | | |"
+    facts = json.loads(shown)
+    failed = f", {facts['failed']} failed" if facts["failed"] else ""
+    memory = usage.ru_maxrss * 1024 / 1e9
+    return f"| `{name}` | {facts['measured']}{failed} | {minutes:.1f} | {busy:.1f} | {memory:.2f} |"
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """Send the poses of a camera or a video file to jeanie. MediaPipe finds the poses.
 
-    python examples/webcam.py record wave.json --seconds 4 --model pose_landmarker_full.task
+    python examples/webcam.py record wave.json --seconds 4
     jeanie enrol wave wave.json
-    python examples/webcam.py stream --model pose_landmarker_full.task | jeanie watch -
+    python examples/webcam.py stream | jeanie watch -
 
 With `--video FILE` the pictures come from a video instead of the camera, with the times of the video.
 
-Needs `pip install 'jeanie[camera]'` (mediapipe and opencv) and a model file of MediaPipe's Pose Landmarker. It uses the
-interface of mediapipe 1.2 (`mediapipe.tasks`, unchanged since 0.10). Reading videos and the output are tested. The
-program has not been run with a model file or with a camera.
+Needs `pip install 'jeanie[camera]'` (mediapipe and opencv). The model is that of the page of `jeanie serve`; `--model`
+takes another file of MediaPipe's Pose Landmarker. `jeanie record` does the same as `record`.
 """
 
 import argparse
@@ -17,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,11 @@ def detect_poses(model: Path, source: int | Path) -> Iterator[tuple[float, Any]]
             yield seconds, landmarker.detect_for_video(image, last).pose_world_landmarks
 
 
+def find_model() -> Path:
+    """Return the pose model of the page of ``jeanie serve``."""
+    return Path(str(files("jeanie"))) / "serve/static/vendor/pose_landmarker_full.task"
+
+
 def import_package(name: str) -> Any:
     """Import a package of the extra ``camera``."""
     try:
@@ -132,7 +137,12 @@ def main() -> None:
     )
     parser.add_argument("what", choices=["stream", "record"], help="print frames, or record a file")
     parser.add_argument("path", nargs="?", type=Path, help="file to write with record")
-    parser.add_argument("--model", type=Path, required=True, help="a pose_landmarker .task file")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        default=find_model(),
+        help="a pose_landmarker .task file (default: that of the page)",
+    )
     parser.add_argument("--camera", type=int, default=0, help="number of the camera (default: 0)")
     parser.add_argument("--video", type=Path, help="video file to use instead of the camera")
     parser.add_argument(

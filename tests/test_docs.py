@@ -1,5 +1,6 @@
-"""The pages: their examples run as printed, their links lead somewhere."""
+"""The pages: their examples run as printed, their links lead somewhere, and the code uses their vocabulary."""
 
+import ast
 import doctest
 import re
 from pathlib import Path
@@ -44,3 +45,30 @@ def test_every_link_within_the_repository_leads_to_a_file(page):
     inside = [link for link in links if "://" not in link and not link.startswith("mailto:")]
     missing = [link for link in inside if not (page.parent / link).exists()]
     assert missing == []
+
+
+CODE = {path: path.read_text() for path in sorted((ROOT / "jeanie").rglob("*.py"))}
+VOCABULARY = [
+    word.strip()
+    for row in re.findall(r"^\| (?!word \||---)(.+?) \|", (ROOT / "docs" / "words.md").read_text(), re.M)
+    for word in row.split(",")
+]
+# words for things that the vocabulary calls example, gallery, background set, thread pool, body, augmentation
+REPLACED_WORDS = {"shelf", "shelves", "bank", "crew", "puppet", "manner", "fellow", "fellows"}
+
+
+@pytest.mark.parametrize("word", VOCABULARY)
+def test_a_word_of_the_vocabulary_is_used_in_the_code(word):
+    pattern = re.compile(rf"(?<![a-z]){re.escape(word).replace(chr(92) + ' ', '[ _]')}(?![a-z])", re.I)
+    assert sum(len(pattern.findall(text)) for text in CODE.values()) >= 3
+
+
+def test_no_name_uses_a_word_that_the_vocabulary_replaces():
+    names = {
+        (path.name, name)
+        for path, text in CODE.items()
+        for node in ast.walk(ast.parse(text))
+        for name in (getattr(node, "name", None), getattr(node, "arg", None), getattr(node, "id", None))
+        if isinstance(name, str)
+    }
+    assert [name for name in names if REPLACED_WORDS & set(name[1].lower().strip("_").split("_"))] == []

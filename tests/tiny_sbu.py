@@ -80,10 +80,19 @@ def measure_until_stopped(out, data, pipe):
             pipe.recv_bytes()
 
     measure.train = partial(train, progress=pause)
-    run_cells([item.cell for item in list_cells(tiny_table(), tiny_table().full)], out, data=data)
+    run_cells(cells(), out, data=data)
 
 
 def claim_and_die(folder):
     """End a process without releasing its claim."""
     with hold_claim(folder) as is_ours:
         os._exit(9 if is_ours else 1)
+
+
+def place_cells(of=None):
+    of = tiny_table() if of is None else of
+    return list_cells(of, of.full)
+
+
+def cells(of=None):
+    return [one.cell for one in place_cells(of)]

@@ -53,11 +53,12 @@ COPIES = {
     "wasm/vision_wasm_module_internal.js": "vision_wasm_module_internal.js",
     "wasm/vision_wasm_module_internal.wasm": "vision_wasm_module_internal.wasm",
 }
-MODEL = "pose_landmarker_lite.task"
 # file of @mediapipe/pose -> (name in the model, mean and standard deviation that normalise a picture)
-NETWORKS = {
-    "pose_solution_packed_assets.data": ("pose_detector.tflite", 127.5, 127.5),
-    "pose_landmark_lite.tflite": ("pose_landmarks_detector.tflite", 0.0, 255.0),
+DETECTOR = {"pose_solution_packed_assets.data": ("pose_detector.tflite", 127.5, 127.5)}
+MODELS = {
+    f"pose_landmarker_{size}.task": DETECTOR
+    | {f"pose_landmark_{size}.tflite": ("pose_landmarks_detector.tflite", 0.0, 255.0)}
+    for size in ("lite", "full")
 }
 NOTICE = f"""\
 Files of other projects. Both are distributed under the Apache License 2.0, see LICENSE.
@@ -65,7 +66,8 @@ Files of other projects. Both are distributed under the Apache License 2.0, see 
 {TASKS_VISION.name} {TASKS_VISION.version} (https://github.com/google-ai-edge/mediapipe)
   {", ".join(COPIES.values())}: unchanged.
 {POSE.name} {POSE.version} (https://github.com/google-ai-edge/mediapipe)
-  {MODEL}: two networks of this package in one file; metadata about the normalisation of pictures was added.
+  {", ".join(MODELS)}: two networks of this package in one file each; metadata about the normalisation of
+  pictures was added.
 """
 
 
@@ -153,11 +155,11 @@ def add_metadata(network: bytes, mean: float, std: float) -> bytes:
     return finish_buffer(model, b"TFL3")
 
 
-def build_model(files: dict[str, bytes]) -> bytes:
+def build_model(files: dict[str, bytes], networks: dict[str, tuple[str, float, float]]) -> bytes:
     """Return the model file: a zip without compression, the same bytes every time."""
     result = io.BytesIO()
     with zipfile.ZipFile(result, "w", zipfile.ZIP_STORED) as archive:
-        for source, (name, mean, std) in NETWORKS.items():
+        for source, (name, mean, std) in networks.items():
             archive.writestr(zipfile.ZipInfo(name), add_metadata(files[source], mean, std))
     return result.getvalue()
 
@@ -190,7 +192,8 @@ def main() -> None:
         return
     vision = fetch(TASKS_VISION)
     files = {target: vision[source] for source, target in COPIES.items()}
-    files[MODEL] = build_model(fetch(POSE))
+    pose = fetch(POSE)
+    files |= {name: build_model(pose, networks) for name, networks in MODELS.items()}
     files["LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files["NOTICE"] = NOTICE.encode()
     AXE.parent.mkdir(parents=True, exist_ok=True)

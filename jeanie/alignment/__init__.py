@@ -3,5 +3,6 @@
 from jeanie.alignment.api import Alignment, align, fvm, trace
 from jeanie.alignment.backends.native import get_instruction_set
 from jeanie.alignment.feature_distances import distances
+from jeanie.alignment.selection import find_backend
 
-__all__ = ["Alignment", "align", "distances", "fvm", "get_instruction_set", "trace"]
+__all__ = ["Alignment", "align", "distances", "find_backend", "fvm", "get_instruction_set", "trace"]

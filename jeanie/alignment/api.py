@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from jeanie.alignment.autograd import align_values, select_backend
-from jeanie.alignment.backends import native, torch_recursion
+from jeanie.alignment.autograd import align_values
+from jeanie.alignment.backends import native, torch_recursion, triton
+from jeanie.alignment.selection import BACKENDS, select_for_costs
 from jeanie.alignment.validation import HALF, NO_PATH, NOT_FINITE, check_lengths, find_allowed_cells, reject
 from jeanie.errors import ConfigError, ShapeError
 
@@ -17,23 +18,25 @@ __all__ = [
     "Alignment",
     "Lengths",
     "Number",
+    "Temperature",
     "align",
     "check_gamma",
     "check_options",
     "check_size",
     "check_tensor",
+    "convert_gamma",
     "convert_lengths",
     "fvm",
     "trace",
 ]
 
-BACKENDS = ("auto", "native", "reference")
 PLANS = ("smooth", "preprint")
 MAX_VIEW_AXES = 4
 MAX_NUMBERS = 2**44  # of one tensor; products of sizes then stay far from overflow
 
 Lengths = Tensor | Sequence[int] | None
 Number = float
+Temperature = float | Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Alignment:
         path: Exact best path ``[step, 2 + views]``: query block, support block, view indices.
         steps: Costs along the path ``[step]``.
         plan: Expected path under the softmin (like the cost of the pair); it is the gradient of ``distance``.
-        backend: Backend that computed it: ``native`` or ``reference``.
+        backend: Backend that computed it: ``native``, ``reference`` or ``triton``.
 
     >>> trace(torch.tensor([[[1.0, 9.0], [9.0, 2.0]]]))[0].steps.tolist()
     [1.0, 2.0]
@@ -58,15 +61,32 @@ class Alignment:
     backend: str
 
 
-def check_gamma(gamma: Number, name: str = "gamma") -> None:
-    """Raise ConfigError unless ``gamma`` is a finite number >= 0."""
+def check_gamma(gamma: Temperature, name: str = "gamma") -> None:
+    """Raise ConfigError unless ``gamma`` is a finite number >= 0.
+
+    The number of a tensor on a GPU is not checked: reading it would wait for the device.
+    """
+    if isinstance(gamma, Tensor):
+        if gamma.numel() != 1 or not gamma.is_floating_point():
+            raise ConfigError(
+                f"{name} needs a number or a tensor of one floating-point number, got shape {tuple(gamma.shape)} and "
+                f"{gamma.dtype}"
+            )
+        if gamma.device.type != "cpu":
+            return
+        gamma = gamma.item()
     if not (isinstance(gamma, float | int) and math.isfinite(gamma) and gamma >= 0):
         raise ConfigError(
             f"{name} needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01"
         )
 
 
-def check_options(gamma: Number, shift: int, band: Number | None, plan: str, backend: str) -> None:
+def convert_gamma(gamma: Temperature) -> Temperature:
+    """Return a temperature as a float, or as it is if it lies on a GPU."""
+    return gamma if isinstance(gamma, Tensor) and gamma.device.type != "cpu" else float(gamma)
+
+
+def check_options(gamma: Temperature, shift: int, band: Number | None, plan: str, backend: str) -> None:
     """Raise ConfigError for an option out of range."""
     check_gamma(gamma)
     if not (isinstance(shift, int) and not isinstance(shift, bool) and shift >= 0):
@@ -79,7 +99,7 @@ def check_options(gamma: Number, shift: int, band: Number | None, plan: str, bac
         raise ConfigError(f"plan needs one of {', '.join(PLANS)}, got {plan!r}")
     if backend not in BACKENDS:
         raise ConfigError(f"backend needs one of {', '.join(BACKENDS)}, got {backend!r}")
-    if plan == "preprint" and backend == "native":
+    if plan == "preprint" and backend in ("native", "triton"):
         raise ConfigError("plan 'preprint' runs in torch only; use backend='auto' or 'reference'")
 
 
@@ -147,7 +167,7 @@ def _convert_both_lengths(
 def align(
     cost: Float[Tensor, "pair query support *views"],
     *,
-    gamma: Number = 0.01,
+    gamma: Temperature = 0.01,
     shift: int = 1,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
@@ -165,13 +185,15 @@ def align(
 
     Args:
         cost: Costs; 0 to 4 view axes.
-        gamma: Temperature of the softmin; 0 is the hard minimum.
+        gamma: Temperature of the softmin; 0 is the hard minimum. A tensor of one number is read on its device by
+            backend ``triton``; it gets no gradient and must not be 0.
         shift: Views that one step may turn.
         query_lengths: Number of blocks of every query; None means all. Padding may have any values.
         support_lengths: Number of blocks of every support; None means all.
         band: Largest |t/tau - s/tau'| of a path; None means no limit.
         plan: ``smooth``, or ``preprint`` for the preprint's printed Algorithm 1.
-        backend: ``native`` (C++, CPU), ``reference`` (torch, any device) or ``auto``.
+        backend: ``native`` (C++, CPU), ``triton`` (GPU; on the CPU in Triton's interpreter, for tests), ``reference``
+            (torch, any device) or ``auto``; see ``find_backend``.
 
     Returns:
         One distance per pair.
@@ -188,9 +210,9 @@ def align(
     query, support = _convert_both_lengths(cost, query_lengths, support_lengths)
     band = None if band is None else float(band)
     if plan == "preprint":
-        return _align_preprint(cost, query, support, gamma, shift, band)
+        return _align_preprint(cost, query, support, float(gamma), shift, band)
     tau, tau_ = (None if x is None else x[:, None] for x in (query, support))
-    return align_values(cost.unsqueeze(1), tau, tau_, float(gamma), shift, band, backend).squeeze(1)
+    return align_values(cost.unsqueeze(1), tau, tau_, convert_gamma(gamma), shift, band, backend).squeeze(1)
 
 
 def _align_preprint(
@@ -317,7 +339,7 @@ def trace(
             plan=plan, backend=backend,
         )  # fmt: skip
         expected = torch.autograd.grad(value.sum(), leaf)[0] if len(leaf) else cost
-    backend = "reference" if plan == "preprint" else select_backend(cost, backend)
+    backend = "reference" if plan == "preprint" else select_for_costs(cost[:, None], backend)
     paths = _find_paths(cost, *lengths, shift, None if band is None else float(band), plan, backend)
     return [
         Alignment(d, path, c[tuple(path.T)], p, backend)
@@ -340,6 +362,11 @@ def _find_paths(
     if backend == "native":
         both = None if query is None and support is None else (tau.contiguous(), tau_.contiguous())
         return native.find_paths(cost, both, shift, band)
+    if backend == "triton":
+        table = cost.detach().double().unsqueeze(1)
+        _, plans = triton.align_costs(table, tau[:, None], tau_[:, None], 0.0, shift, band, with_plan=True)
+        assert plans is not None
+        return [torch_recursion.order_path(p) for p in plans.squeeze(1)]
     leaf = cost.detach().double().requires_grad_()
     with torch.enable_grad():
         recurse = torch_recursion.align_smooth if plan == "smooth" else torch_recursion.align_preprint

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jeanie.alignment.backends import native, torch_recursion, torch_wavefront
+from jeanie.alignment.backends import native, torch_recursion, torch_wavefront, triton
 from jeanie.alignment.backends.gamma import split_gamma
+from jeanie.alignment.selection import select_for_costs
 from jeanie.alignment.validation import (
     NO_PATH,
     NOT_FINITE,
@@ -21,25 +22,23 @@ from jeanie.alignment.validation import (
     reject,
     reject_large_costs,
 )
-from jeanie.errors import ConfigError
 
-__all__ = ["align_table", "align_values", "compute", "is_last_pass", "is_transformed", "select_backend"]
+__all__ = [
+    "Number",
+    "align_table",
+    "align_values",
+    "compute",
+    "is_last_pass",
+    "is_transformed",
+]
+
+Number = float | Tensor
+"""A temperature: a number, or a tensor of one number, which the Triton kernel reads on its device."""
 
 _SCHEMA = (
     "(Tensor cost, Tensor? query_lengths, Tensor? support_lengths, float gamma, int shift, float? band, "
     "str backend, bool with_plan) -> (Tensor, Tensor)"
 )
-
-
-def select_backend(cost: Tensor, wanted: str) -> str:
-    """Return the backend that will run: ``auto`` selects the kernel if it exists for the device."""
-    if wanted == "native" and cost.device.type != "cpu":
-        raise ConfigError(
-            f"backend 'native' runs on the CPU, got cost on {cost.device}; use 'auto' or 'reference'"
-        )
-    if wanted == "auto":
-        return "native" if cost.device.type == "cpu" and native.is_available() else "reference"
-    return wanted
 
 
 def _flatten_lengths(lengths: Tensor | None, axis: int, cost: Tensor) -> Tensor:
@@ -95,7 +94,7 @@ def compute(
     cost: Tensor,
     query_lengths: Tensor | None,
     support_lengths: Tensor | None,
-    gamma: float,
+    gamma: Number,
     shift: int,
     band: float | None,
     backend: str,
@@ -106,12 +105,19 @@ def compute(
 
     ``in_place`` lets the plan overwrite the cost.
     """
+    selected = select_for_costs(cost, backend)
+    waits = selected != "triton" or cost.device.type == "cpu"
     for lengths, axis, name in ((query_lengths, 2, "query_lengths"), (support_lengths, 3, "support_lengths")):
-        if lengths is not None:
+        if lengths is not None and waits:
             check_lengths(lengths, cost.shape[axis], name)
     if not cost.shape[0] or not cost.shape[1]:
         return cost.new_empty(cost.shape[:2]), torch.empty_like(cost) if with_plan else None
-    if select_backend(cost, backend) == "reference":
+    if selected == "triton":
+        return triton.align_costs(
+            cost.detach(), query_lengths, support_lengths, gamma, shift, band, with_plan
+        )
+    gamma = float(gamma)
+    if selected == "reference":
         return _compute_reference(cost, query_lengths, support_lengths, gamma, shift, band, with_plan)
     both = None
     if query_lengths is not None or support_lengths is not None:
@@ -221,13 +227,14 @@ def align_table(
     cost: Tensor,
     query_lengths: Tensor | None,
     support_lengths: Tensor | None,
-    gamma: float,
+    gamma: Number,
     shift: int,
     band: float | None,
     backend: str,
     with_plan: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return value and plan of ``cost[query, support, t, s, *views]``; value and lengths are ``[query, support]``."""
+    gamma = float(gamma)  # second derivatives and the compiler need a number
     run: Any = _operator if torch.compiler.is_compiling() else _Align.apply
     result: tuple[Tensor, Tensor] = run(
         cost, query_lengths, support_lengths, gamma, shift, band, backend, with_plan
@@ -260,7 +267,7 @@ def align_values(
     cost: Tensor,
     query_lengths: Tensor | None,
     support_lengths: Tensor | None,
-    gamma: float,
+    gamma: Number,
     shift: int,
     band: float | None,
     backend: str,

@@ -11,8 +11,14 @@ import torch
 from torch import Tensor
 
 from jeanie.alignment.api import align
-from jeanie.alignment.autograd import align_table, compute, is_last_pass, is_transformed, select_backend
-from jeanie.alignment.backends import native
+from jeanie.alignment.autograd import (
+    Number,
+    align_table,
+    compute,
+    is_last_pass,
+    is_transformed,
+)
+from jeanie.alignment.backends import native, triton
 from jeanie.alignment.backends.torch_recursion import softmin
 from jeanie.alignment.base_distance import (
     METRICS,
@@ -23,6 +29,7 @@ from jeanie.alignment.base_distance import (
     compute_squares,
     differentiate_metric,
 )
+from jeanie.alignment.selection import select_backend, select_for_features
 
 __all__ = ["Options", "compute_pairs", "compute_table"]
 
@@ -35,13 +42,13 @@ class Options(NamedTuple):
     matched: bool
     metric: str | BaseDistance
     sigma: float
-    gamma: float
+    gamma: Number
     shift: int
     band: float | None
     plan: str
     backend: str
     fvm: bool
-    view_gamma: float
+    view_gamma: Number
 
 
 def _plan_layout(query: Tensor, support: Tensor, matched: bool) -> tuple[list[int], list[int]]:
@@ -87,11 +94,11 @@ def _get_metric_name(options: Options) -> str:
 def _compose(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor:
     cost = _arrange_cost(_compute_rows(query, support, options), query, support, options)
     if options.fvm and cost.dim() > 4:
-        cost = softmin(cost.flatten(4), options.view_gamma, 4)
+        cost = softmin(cost.flatten(4), float(options.view_gamma), 4)
     if options.plan == "preprint":
         flat = [None if x is None else x.reshape(-1) for x in lengths]
         value = align(
-            cost.flatten(0, 1), gamma=options.gamma, shift=options.shift, band=options.band, plan="preprint",
+            cost.flatten(0, 1), gamma=float(options.gamma), shift=options.shift, band=options.band, plan="preprint",
             backend=options.backend, query_lengths=flat[0], support_lengths=flat[1],
         )  # fmt: skip
         return value.view(cost.shape[:2])
@@ -123,10 +130,46 @@ def _compute_differentiable_gradients(
     return (next(grads) if x.requires_grad else None for x in (query, support))
 
 
+def _find_fused_shift(query: Tensor, support: Tensor, options: Options, with_plan: bool) -> int | None:
+    """Return the shift for the Triton kernel that computes the costs itself, or None if it cannot.
+
+    Free viewpoint matching with one temperature is a shift over the whole grid.
+    """
+    if select_for_features(query, support, options.backend) != "triton":
+        return None
+    if with_plan and not isinstance(options.gamma, Tensor) and options.gamma == 0:
+        return None
+    if not options.fvm:
+        return options.shift
+    is_same = options.view_gamma is options.gamma or (
+        not isinstance(options.gamma, Tensor) and options.view_gamma == options.gamma
+    )
+    return max((*query.shape[2:-1], *support.shape[2:-1]), default=0) if is_same else None
+
+
+def _run_fused(
+    query: Tensor, support: Tensor, lengths: Lengths, options: Options, shift: int, with_plan: bool
+) -> tuple[Tensor, Tensor | None, None, Tensor | None]:
+    """Return the distances and, for their gradient, the plan times the slope of the metric, and an offset."""
+    plan = middle = None
+    if with_plan:
+        shape, order = _plan_layout(query, support, options.matched)
+        plan = torch.zeros(shape, dtype=query.dtype, device=query.device).permute(order)
+        middle = _flatten_rows(query, options.matched).mean(1, keepdim=True)
+    value = triton.align_features(
+        query, support, lengths, _get_metric_name(options), options.sigma, options.gamma, shift, options.band, plan,
+        options.matched,
+    )  # fmt: skip
+    return value, plan, None, middle
+
+
 def _run_table(
     query: Tensor, support: Tensor, lengths: Lengths, options: Options, with_plan: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Return the distances ``[query, support]`` and, for their gradient, plan, cost and subtracted offset."""
+    shift = _find_fused_shift(query, support, options, with_plan)
+    if shift is not None:
+        return _run_fused(query, support, lengths, options, shift, with_plan)
     squared, middle = compute_squares(
         _flatten_rows(support, options.matched), _flatten_rows(query, options.matched)
     )
@@ -134,7 +177,7 @@ def _run_table(
     cost = _arrange_cost(rows, query, support, options)
     single, share = cost, None
     if options.fvm and cost.dim() > 4:
-        single, share = _merge_views(cost, options.view_gamma)
+        single, share = _merge_views(cost, float(options.view_gamma))
     is_plain = options.metric == "sqeuclidean"  # backward does not need the cost
     value, plan = compute(
         single, *lengths, options.gamma, options.shift, options.band, options.backend, with_plan,
@@ -201,7 +244,7 @@ def _run_pairs(
         both = _fill_lengths(query, tau), _fill_lengths(support, tau_)
     metric = METRICS.index(_get_metric_name(options))
     return native.align_matched(
-        query, support, both, metric, options.sigma, options.gamma, options.band, needs_gradient
+        query, support, both, metric, options.sigma, float(options.gamma), options.band, needs_gradient
     )
 
 
@@ -235,9 +278,11 @@ def _needs_graph(query: Tensor, support: Tensor) -> bool:
 
 def compute_pairs(query: Tensor, support: Tensor, lengths: Lengths, options: Options) -> Tensor | None:
     """Return distances ``[pair]`` without storing their costs, or None if the kernel cannot compute them."""
-    plain = query.dim() == support.dim() == 3 and options.gamma > 0 and options.plan == "smooth"
+    plain = query.dim() == support.dim() == 3 and options.plan == "smooth"
     plain = plain and isinstance(options.metric, str)
     if not plain or select_backend(query, options.backend) != "native" or is_transformed():
+        return None
+    if options.gamma == 0:
         return None
     if not _needs_graph(query, support):
         return _run_pairs(query, support, lengths, options, (False, False))[0]

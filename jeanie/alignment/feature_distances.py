@@ -13,14 +13,17 @@ from jeanie.alignment.api import (
     MAX_VIEW_AXES,
     Lengths,
     Number,
+    Temperature,
     check_gamma,
     check_options,
     check_size,
     check_tensor,
+    convert_gamma,
     convert_lengths,
 )
 from jeanie.alignment.autograd_features import Options, compute_pairs, compute_table
 from jeanie.alignment.base_distance import METRICS, BaseDistance
+from jeanie.alignment.selection import select_for_features
 from jeanie.alignment.validation import check_lengths
 from jeanie.errors import ConfigError, ShapeError
 
@@ -39,7 +42,7 @@ def distances(
     *,
     metric: str | BaseDistance = "rbf",
     sigma: Number = 2.0,
-    gamma: Number = 0.01,
+    gamma: Temperature = 0.01,
     shift: int = 1,
     query_lengths: Lengths = None,
     support_lengths: Lengths = None,
@@ -48,7 +51,7 @@ def distances(
     band: Number | None = None,
     plan: str = "smooth",
     matching: str = "jeanie",
-    view_gamma: Number | None = None,
+    view_gamma: Temperature | None = None,
     backend: str = "auto",
 ) -> Float[Tensor, "query support"] | Float[Tensor, " query"]:
     """Return the alignment distance of every query to every support, or of matched pairs (``pairs="matched"``).
@@ -97,8 +100,8 @@ def distances(
         metric = "sqeuclidean"
     band = None if band is None else float(band)
     options = Options(
-        pairs == "matched", metric, float(sigma), float(gamma), shift, band, plan, backend, matching == "fvm",
-        float(view_gamma),
+        pairs == "matched", metric, float(sigma), convert_gamma(gamma), shift, band, plan, backend, matching == "fvm",
+        convert_gamma(view_gamma),
     )  # fmt: skip
     result = (_compute_matched if options.matched else _compute_all_pairs)(query, support, tau, tau_, options)
     return result if normalise is None else _normalise(result, query, support, tau, tau_, options, normalise)
@@ -176,7 +179,7 @@ def _check_names(metric: str | BaseDistance, sigma: Number, normalise: str | Non
         raise ConfigError(f"normalise needs one of {', '.join(NORMALISATIONS)} or None, got {normalise!r}")
 
 
-def _check_matching(matching: str, view_gamma: Number, plan: str) -> None:
+def _check_matching(matching: str, view_gamma: Temperature, plan: str) -> None:
     if matching not in MATCHINGS:
         raise ConfigError(f"matching needs one of {', '.join(MATCHINGS)}, got {matching!r}")
     check_gamma(view_gamma, "view_gamma")
@@ -190,7 +193,8 @@ def _zero_padding(x: Tensor, lengths: Tensor | None, name: str) -> Tensor:
     """Return ``x`` with 0 in the padding."""
     if lengths is None:
         return x
-    if not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(lengths):
+    is_on_host = lengths.device.type == "cpu"  # on a GPU the backend checks them
+    if is_on_host and not torch.compiler.is_compiling() and not torch._C._functorch.is_batchedtensor(lengths):
         check_lengths(lengths, x.shape[1], name)
     inside = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
     return torch.where(inside.reshape(*inside.shape, *[1] * (x.dim() - 2)), x, 0.0)
@@ -218,7 +222,7 @@ def _compute_matched(
         return result
     tau, tau_ = (None if n is None else n[:, None] for n in (tau, tau_))
     cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1])
-    step = _count_pairs(cells)
+    step = _count_pairs(cells, query, support, options)
     recompute = _needs_recomputation(query, support, cells * len(query))
     parts = []
     for i in range(0, len(query), step):
@@ -238,7 +242,7 @@ def _compute_all_pairs(
     cells = query[0].numel() // query.shape[-1] * (support[0].numel() // support.shape[-1])
     recompute = _needs_recomputation(query, support, cells * n * m)
     rows = []
-    for queries, support_slices in _iterate_tiles(n, m, _count_pairs(cells)):
+    for queries, support_slices in _iterate_tiles(n, m, _count_pairs(cells, query, support, options)):
         row = []
         for supports in support_slices:
             count = (len(range(n)[queries]), len(range(m)[supports]))
@@ -252,8 +256,14 @@ def _compute_all_pairs(
     return torch.cat(rows)
 
 
-def _count_pairs(cells: int) -> int:
-    """Return the number of pairs of a chunk: 32 or more, unless their costs would be too many."""
+def _count_pairs(cells: int, query: Tensor, support: Tensor, options: Options) -> int:
+    """Return the number of pairs of a chunk: 32 or more, unless their costs would be too many.
+
+    The Triton kernel takes as many as possible in one launch; it stores no costs, only the plan for a gradient.
+    """
+    is_on_gpu = query.device.type == "cuda" or options.backend == "triton"
+    if is_on_gpu and select_for_features(query, support, options.backend) == "triton":
+        return max(1, _KEEP // cells)
     return max(1, _CHUNK // cells, min(32, _TILE // cells))
 
 

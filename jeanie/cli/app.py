@@ -24,6 +24,7 @@ from jeanie.cli.prepare import prepare
 from jeanie.cli.pretrain import pretrain
 from jeanie.cli.protocols import protocols
 from jeanie.cli.recognise import recognise
+from jeanie.cli.record import record
 from jeanie.cli.score import score
 from jeanie.cli.serve import serve
 from jeanie.cli.setups import setups
@@ -32,13 +33,14 @@ from jeanie.cli.terminal import track_command
 from jeanie.cli.train import train
 from jeanie.cli.transfer import export, import_
 from jeanie.cli.tune import tune
+from jeanie.cli.user import user
 from jeanie.cli.watch import watch
 
 __all__ = ["COMMANDS", "app", "get_command_name", "main"]
 
 # The help lists groups and commands in this order: the everyday ones first.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Recognise": (enrol, recognise, watch, serve, calibrate, align, actions, rename, forget),
+    "Recognise": (enrol, recognise, watch, serve, record, calibrate, align, actions, rename, forget),
     "Exercise": (count, score),
     "Search and label": (find, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
@@ -83,3 +85,4 @@ for _group, _functions in COMMANDS.items():
     for _function in _functions:
         app.command(get_command_name(_function), rich_help_panel=_group)(track_command(_function))
 app.add_typer(lift, name="lift", rich_help_panel="Data")
+app.add_typer(user, name="user", rich_help_panel="Admin")

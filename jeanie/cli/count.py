@@ -37,7 +37,9 @@ def count(
     ] = None,
     complete: Annotated[
         float,
-        typer.Option(min=0.05, max=2, help="Amplitude relative to the example below which one is partial."),
+        typer.Option(
+            min=0.05, max=2, help="Amplitude, relative to the example, below which a repetition is partial."
+        ),
     ] = 0.6,
     skip_bad: SkipBad = False,
     as_json: AsJson = False,

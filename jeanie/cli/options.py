@@ -157,8 +157,8 @@ EncoderPaths = Annotated[
     typer.Option(
         "--encoder",
         metavar="PACKAGE.MODULE:CLASS",
-        help="Encoder from outside jeanie; a model that was saved with one is only loaded if it is named here; "
-        "repeatable.",
+        help="Encoder from outside jeanie. A model that was saved with one is loaded only if it is named here. "
+        "Repeatable.",
     ),
 ]
 
@@ -168,8 +168,8 @@ MetricPaths = Annotated[
     typer.Option(
         "--metric",
         metavar="PACKAGE.MODULE:FUNCTION",
-        help="Base distance from outside jeanie; a model that was saved with one is only loaded if it is named here; "
-        "repeatable.",
+        help="Base distance from outside jeanie. A model that was saved with one is loaded only if it is named here. "
+        "Repeatable.",
     ),
 ]
 

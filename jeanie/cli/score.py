@@ -27,7 +27,10 @@ def score(
         float, typer.Option(min=0, max=180, help="Degrees that a joint may deviate without loss of points.")
     ] = 10.0,
     tempo: Annotated[
-        float, typer.Option(min=1, help="Factor of slower or faster performance without loss of points.")
+        float,
+        typer.Option(
+            min=1, help="Factor by which a performance may be slower or faster without loss of points."
+        ),
     ] = 2.2,
     other_side: Annotated[
         bool,

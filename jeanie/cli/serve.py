@@ -2,20 +2,25 @@
 
 import importlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from jeanie.cli.find import get_default_cache
 from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
     accept_option_groups,
     find_library,
+    open_source,
 )
 from jeanie.cli.terminal import exit_on_error
 from jeanie.errors import ConfigError
+from jeanie.recogniser.library.library import Library
+from jeanie.recogniser.library.users import Users
 from jeanie.recogniser.recogniser import Recogniser
 
 __all__ = ["serve"]
@@ -25,7 +30,10 @@ __all__ = ["serve"]
 def serve(
     library: Place = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Any address but this machine's own needs --token-file.")
+        str,
+        typer.Option(
+            help="Address to listen on. Any address but this machine's own needs --token-file or users."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
@@ -39,6 +47,13 @@ def serve(
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="Certificate file (PEM) for HTTPS.")] = None,
     key: Annotated[Path | None, typer.Option(help="Private key file (PEM) for HTTPS.")] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of worker processes that answer requests.")
+    ] = 1,
+    archive: Annotated[
+        str | None,
+        typer.Option(help="Recordings that requests may search: an archive, a folder or a data set."),
+    ] = None,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open the page in the browser.")
     ] = False,
@@ -60,19 +75,43 @@ def serve(
             host_names=tuple(allow_host or ()),
             certificate=certificate,
             key=key,
+            workers=workers,
         )
-        config.check_access()
+        place = find_library(library, make=True)
+        config.check_access(has_users=_has_users(place))
+        make = partial(
+            _make_app, place=place, model=model, threshold=threshold, migrate=migrate, archive=archive
+        )
+        if workers > 1:
+            # here an error ends the command; in a worker process it would only be logged
+            make(config).state.service.recogniser.close()
 
         def report_start(url: str) -> None:
             typer.echo(json.dumps({"url": url}) if as_json else f"jeanie: {url} (stop with Ctrl-C)")
 
-        with Recogniser.load(
-            find_library(library, make=True),
-            model=model.load(),
-            threshold=threshold,
-            migrate=migrate,
-        ) as recogniser:
-            server.run_server(recogniser, config, browser=not no_browser, on_start=report_start)
+        server.run_server(make, config, browser=not no_browser, on_start=report_start)
+
+
+def _has_users(place: str) -> bool:
+    with Library(place) as store:
+        return Users(store).have_tokens()
+
+
+def _make_app(
+    config: Any,
+    *,
+    place: str,
+    model: ModelSource,
+    threshold: float,
+    migrate: bool,
+    archive: str | None,
+) -> Any:
+    """Return the application; worker processes call this."""
+    recordings = None if archive is None else open_source(archive)
+    recogniser = Recogniser.load(place, model=model.load(), threshold=threshold, migrate=migrate)
+    return _import_service("app").make_app(
+        recogniser, config, archive=recordings, cache=get_default_cache(), close=True
+    )
 
 
 def _import_service(name: str) -> Any:

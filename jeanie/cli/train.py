@@ -109,9 +109,12 @@ def train(
         dataset = open_protocol_data(task, root, pattern, options, skip_bad)
         if train_classes is None and not task.train_classes[0]:
             train_classes = next((count for count in task.train_classes if count), None)
-        test_flags = {"--train-classes": train_classes, "--way": way, "--shot": shot, "--root": root}
-        test_flags |= {"--pattern": pattern}
-        test_flags |= {
+        test_flags: dict[str, object] = {
+            "--train-classes": train_classes,
+            "--way": way,
+            "--shot": shot,
+            "--root": root,
+            "--pattern": pattern,
             "--encoder": next(iter(encoders or ()), None),
             "--metric": next(iter(metrics or ()), None),
         }

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -155,6 +156,14 @@ class Recogniser:
     def __repr__(self) -> str:
         return f"Recogniser({self.library!r}, {len(self.actions)} actions)"
 
+    def with_owner(self, owner: str) -> "Recogniser":
+        """Return a recogniser for another owner of the same library; both share the model and the connections."""
+        other = copy(self)
+        other.library = self.library.with_owner(owner)
+        other._gallery = Gallery(self.model, other.library, self._gallery.background_set)
+        other._snapshot = other._delete_library = None
+        return other
+
     def close(self) -> None:
         """Close the library; a temporary library is deleted."""
         self.library.close()
@@ -206,10 +215,7 @@ class Recogniser:
 
     def list_examples(self, label: str) -> list[Motion]:
         """Return the examples of an action, oldest first."""
-        label = normalise_label(label)
-        if label not in self.actions:
-            raise ConfigError(f"{self.library.place}: no action {label!r}; enrol it first")
-        return [example.motion for example in self.library.examples() if example.label == label]
+        return [example.motion for example in self.library.examples(normalise_label(label))]
 
     def forget(self, label: str) -> int:
         """Delete an action and its negative examples; return how many examples it had."""

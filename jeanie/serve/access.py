@@ -1,4 +1,4 @@
-"""Who may use the service: host names, origins, the access token and the rate of requests."""
+"""Who may use the service: host names, origins, access tokens and the rate of requests."""
 
 import hashlib
 import hmac
@@ -6,17 +6,20 @@ import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from jeanie.recogniser.library.users import Users
 from jeanie.serve.settings import ServeConfig
 
-__all__ = ["COOKIE", "AccessRules", "RateLimiter", "Refusal"]
+__all__ = ["COOKIE", "AccessRules", "Identity", "RateLimiter", "Refusal"]
 
 COOKIE = "jeanie_session"
 COOKIE_SECONDS = 12 * 3600
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-_OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/login.css", "/static/page.css")
+_OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/page.css")
+_OPERATOR_PATHS = ("/metrics",)  # they tell about all users
 
 
 class Refusal(Exception):
@@ -27,19 +30,34 @@ class Refusal(Exception):
         self.status, self.detail = status, detail
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Who sends a request: the owner of the actions, and the id of a user's token.
+
+    Without a user name the owner is "": whoever has the token of ``--token-file``, or anyone if no token is needed.
+    """
+
+    owner: str = ""
+    token_id: str = ""
+
+
 class AccessRules:
     """Decides about a request from its headers.
 
     Host names must be known, so a web page cannot reach the service under a name of its own (DNS rebinding).
     Requests that change something, and streams, must come from the page of the service itself.
+
+    Args:
+        config: Settings of the service.
+        users: Users of the library. If there are any, every request needs a token.
     """
 
-    def __init__(self, config: ServeConfig) -> None:
-        self._hash = config.token_hash
+    def __init__(self, config: ServeConfig, users: Users) -> None:
+        self._hash, self._users = config.token_hash, users
         self._names = {"localhost", config.host, *config.host_names}
 
-    def check(self, method: str, path: str, headers: Mapping[str, str], is_stream: bool) -> None:
-        """Raise Refusal unless the request is allowed."""
+    def check_origin(self, method: str, headers: Mapping[str, str], is_stream: bool) -> None:
+        """Raise Refusal unless the request is sent to this service, and not by the page of another site."""
         host = headers.get("host", "")
         if not self._is_known_host(host):
             raise Refusal(421, f"unknown host name {host[:80]!r}; start jeanie serve with --allow-host NAME")
@@ -50,34 +68,60 @@ class AccessRules:
             )
         if headers.get("sec-fetch-site") == "cross-site" and (is_stream or method not in _SAFE_METHODS):
             raise Refusal(403, "requests from other sites are not allowed, only from this service's page")
-        if self._hash is not None and path not in _OPEN_PATHS and not self._has_token(headers):
+
+    def is_open(self, path: str) -> bool:
+        """Return whether everybody may request a path."""
+        return path in _OPEN_PATHS
+
+    def identify(self, path: str, headers: Mapping[str, str]) -> Identity:
+        """Return who sends a request; raise Refusal without a valid token if one is needed."""
+        found = self._find_identity(headers)
+        if found is None and (self._hash is not None or self._users.have_tokens()):
             raise Refusal(401, "needs the access token: Authorization: Bearer TOKEN, or log in at /login")
+        if found is not None and found.token_id and path in _OPERATOR_PATHS:
+            raise Refusal(403, "only for the token of --token-file, not for the token of a user")
+        return found or Identity()
 
-    def accept_token(self, token: str) -> bool:
-        """Return whether this is the access token."""
-        digest = hashlib.sha256(token.strip().encode()).hexdigest()
-        return self._hash is not None and hmac.compare_digest(digest, self._hash)
+    def is_valid(self, identity: Identity) -> bool:
+        """Return whether the token of a user has not been revoked."""
+        return not identity.token_id or self._users.find_credential(identity.token_id) is not None
 
-    def make_cookie(self) -> str:
-        """Return the value of a cookie that stands for the token, for a limited time."""
-        end = str(int(time.time()) + COOKIE_SECONDS)
-        return f"{end}.{self._sign(end)}"
+    def accept_token(self, token: str) -> Identity | None:
+        """Return whose token this is, or None if it is not valid."""
+        token = token.strip()
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        if self._hash is not None and hmac.compare_digest(digest, self._hash):
+            return Identity()
+        found = self._users.find_by_token(token)
+        return None if found is None else Identity(found.user, found.token_id)
 
-    def _sign(self, text: str) -> str:
-        return hmac.new((self._hash or "").encode(), text.encode(), "sha256").hexdigest()
+    def make_cookie(self, identity: Identity) -> str:
+        """Return the value of a cookie that stands for a token, for a limited time."""
+        text = f"{int(time.time()) + COOKIE_SECONDS}.{identity.token_id}"
+        return f"{text}.{_sign(text, self._find_key(identity.token_id)[1])}"
 
-    def _has_token(self, headers: Mapping[str, str]) -> bool:
+    def _find_key(self, token_id: str) -> tuple[str, str]:
+        """Return the owner and the key that signs the cookies of a token; a revoked token has no key."""
+        if not token_id:
+            return "", self._hash or ""
+        found = self._users.find_credential(token_id)
+        return ("", "") if found is None else (found.user, found.hash)
+
+    def _find_identity(self, headers: Mapping[str, str]) -> Identity | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.accept_token(token):
-            return True
+        if scheme.lower() == "bearer":
+            return self.accept_token(token)
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
-            return False
-        end, _, signature = (cookie.value if cookie else "").partition(".")
-        if not (end.isascii() and end.isdigit() and len(end) < 16):
-            return False
-        return hmac.compare_digest(signature.encode(), self._sign(end).encode()) and int(end) > time.time()
+            return None
+        text, _, signature = (cookie.value if cookie else "").rpartition(".")
+        end, _, token_id = text.partition(".")
+        if not (end.isascii() and end.isdigit() and len(end) < 16) or len(token_id) > 32:
+            return None
+        owner, key = self._find_key(token_id)
+        is_signed = hmac.compare_digest(signature.encode(), _sign(text, key).encode())
+        return Identity(owner, token_id) if key and is_signed and int(end) > time.time() else None
 
     def _is_known_host(self, host: str) -> bool:
         try:
@@ -91,6 +135,10 @@ class AccessRules:
         except ValueError:
             return False
         return True
+
+
+def _sign(text: str, key: str) -> str:
+    return hmac.new(key.encode(), text.encode(), "sha256").hexdigest()
 
 
 def _is_same_origin(origin: str, host: str) -> bool:

@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import FastAPI, Form
+from fastapi import FastAPI, Form, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 
+from jeanie.datasets.dataset import Dataset
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.serve.access import COOKIE, COOKIE_SECONDS, AccessRules
 from jeanie.serve.middleware import Protection
@@ -22,15 +24,25 @@ from jeanie.serve.streams import make_stream_router
 __all__ = ["make_app"]
 
 
-def make_app(recogniser: Recogniser, config: ServeConfig | None = None) -> FastAPI:
+def make_app(
+    recogniser: Recogniser,
+    config: ServeConfig | None = None,
+    *,
+    archive: Dataset | None = None,
+    cache: Path | None = None,
+    close: bool = False,
+) -> FastAPI:
     """Return the application.
 
     Args:
-        recogniser: The enrolled actions. It stays open when the application ends.
+        recogniser: The enrolled actions.
         config: Settings of the service.
+        archive: Recordings to search.
+        cache: Folder that keeps the features of the archive.
+        close: Whether to close the recogniser when the application ends.
     """
-    service = Service(recogniser, ServeConfig() if config is None else config)
-    rules = AccessRules(service.config)
+    service = Service(recogniser, ServeConfig() if config is None else config, archive, cache)
+    rules = AccessRules(service.config, service.users)
 
     @asynccontextmanager
     async def run_service(app: FastAPI) -> AsyncIterator[None]:
@@ -39,6 +51,8 @@ def make_app(recogniser: Recogniser, config: ServeConfig | None = None) -> FastA
             yield
         finally:
             await run_in_threadpool(service.stop)
+            if close:
+                recogniser.close()
 
     app = FastAPI(
         title="jeanie", version=version("jeanie"), lifespan=run_service, docs_url=None, redoc_url=None,
@@ -46,9 +60,10 @@ def make_app(recogniser: Recogniser, config: ServeConfig | None = None) -> FastA
     )  # fmt: skip
     app.state.service = service
     app.include_router(make_router(service))
-    app.include_router(make_stream_router(service))
+    app.include_router(make_stream_router(service, rules))
     _add_operation_routes(app, service)
-    _add_page_routes(app, service, rules)
+    _add_page_routes(app)
+    _add_login_routes(app, rules)
     add_problem_handlers(app)
     app.add_middleware(Protection, service=service, rules=rules)
     _document_problems(app)
@@ -75,7 +90,7 @@ def _add_operation_routes(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
-def _add_page_routes(app: FastAPI, service: Service, rules: AccessRules) -> None:
+def _add_page_routes(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     @app.get("/", include_in_schema=False)
@@ -88,26 +103,37 @@ def _add_page_routes(app: FastAPI, service: Service, rules: AccessRules) -> None
         """Return the icon of the page."""
         return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
+
+def _add_login_routes(app: FastAPI, rules: AccessRules) -> None:
+    form = (STATIC / "login.html").read_text(encoding="utf-8")
+
     @app.get("/login", include_in_schema=False)
     async def get_login() -> HTMLResponse:
         """Return the form that asks for the access token."""
-        return HTMLResponse((STATIC / "login.html").read_text(encoding="utf-8").replace("$message", ""))
+        return HTMLResponse(form.replace("$message", ""))
 
     @app.post("/login", include_in_schema=False)
-    async def log_in(token: Annotated[str, Form(max_length=4096)]) -> Response:
+    def log_in(request: Request, token: Annotated[str, Form(max_length=4096)]) -> Response:
         """Exchange the access token for a cookie."""
-        if not rules.accept_token(token):
-            text = (STATIC / "login.html").read_text(encoding="utf-8")
-            return HTMLResponse(text.replace("$message", "This is not the access token."), 401)
+        identity = rules.accept_token(token)
+        if identity is None:
+            return HTMLResponse(form.replace("$message", "This is not an access token."), 401)
         response = RedirectResponse("/", 303)
         response.set_cookie(
             COOKIE,
-            rules.make_cookie(),
+            rules.make_cookie(identity),
             max_age=COOKIE_SECONDS,
             httponly=True,
             samesite="strict",
-            secure=service.config.certificate is not None,
+            secure=request.url.scheme == "https",
         )
+        return response
+
+    @app.post("/logout", include_in_schema=False)
+    async def log_out() -> Response:
+        """Delete the cookie."""
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 
 

@@ -10,8 +10,10 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from fastapi import HTTPException
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jeanie.errors import JeanieError
 from jeanie.serve.access import AccessRules, RateLimiter, Refusal
 from jeanie.serve.problems import MEDIA_TYPE, describe_problem
 from jeanie.serve.service import Service
@@ -20,7 +22,7 @@ __all__ = ["LOGGER", "JsonFormatter", "Protection"]
 
 LOGGER = logging.getLogger("jeanie.serve")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-_UPLOADS = re.compile(r"/api/v1/(library|examples/upload|recognise/upload)")
+_UPLOADS = re.compile(r"/api/v1/(library|[a-z]+/upload)")
 _EXPLANATION = re.compile(r"/api/v1/explanations/")
 _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; "
@@ -72,7 +74,7 @@ class Protection:
         scope["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         is_stream = scope["type"] == "websocket"
         try:
-            self._check(scope, headers, is_stream)
+            await self._check(scope, headers, is_stream)
         except Refusal as refusal:
             if is_stream:
                 await _refuse_stream(receive, send, refusal)
@@ -85,11 +87,19 @@ class Protection:
         else:
             await self._run(scope, self._limit_body(scope, receive), send, None)
 
-    def _check(self, scope: Scope, headers: dict[str, str], is_stream: bool) -> None:
+    async def _check(self, scope: Scope, headers: dict[str, str], is_stream: bool) -> None:
         client = (scope.get("client") or ("", 0))[0]
         if not self._limiter.allow(client, time.monotonic()):
             raise Refusal(429, "too many requests from this address; wait a second")
-        self._rules.check(scope.get("method", "GET"), scope["path"], headers, is_stream)
+        self._rules.check_origin(scope.get("method", "GET"), headers, is_stream)
+        if not self._rules.is_open(scope["path"]):
+            try:
+                scope["identity"] = await run_in_threadpool(self._rules.identify, scope["path"], headers)
+            except JeanieError as error:
+                LOGGER.exception(
+                    "no access to the users", extra={"facts": {"request_id": scope["request_id"]}}
+                )
+                raise Refusal(503, "the library does not answer; try again later") from error
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         """Return ``receive`` with limits on the size of the body and on the time between its parts."""

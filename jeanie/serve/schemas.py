@@ -9,11 +9,16 @@ __all__ = [
     "Actions",
     "Added",
     "Answer",
+    "CalibrateRequest",
+    "Calibrated",
     "EnrolRequest",
     "ExampleFacts",
     "Examples",
     "ExerciseRequest",
     "ExplainAnswer",
+    "FindRequest",
+    "Found",
+    "Hit",
     "Imported",
     "Poses",
     "Preview",
@@ -62,6 +67,19 @@ class ExerciseRequest(Take):
     """A recording of an exercise."""
 
     label: Label
+
+
+class CalibrateRequest(Take):
+    """A recording of any movements of the own camera."""
+
+    replace: bool = Field(False, description="delete older calibration recordings")
+
+
+class FindRequest(Take):
+    """A recording to search for."""
+
+    k: int = Field(10, ge=1, le=100, description="number of segments")
+    threshold: float = Field(0.0, ge=0, le=1, description="leave out segments with a lower confidence")
 
 
 class RenameRequest(_Request):
@@ -127,6 +145,12 @@ class Removed(BaseModel):
     removed: int
 
 
+class Calibrated(BaseModel):
+    """The calibration recordings."""
+
+    recordings: int
+
+
 class Imported(BaseModel):
     """Result of an import."""
 
@@ -162,11 +186,39 @@ class ExplainAnswer(BaseModel):
     page: str = Field(description="address of a page that plays both movements")
 
 
+class Hit(BaseModel):
+    """A segment of the archive."""
+
+    file: str
+    start_s: float | None
+    end_s: float | None
+    label: str | int | None = Field(description="label that the recording has in the archive")
+    confidence: float
+    distance: float | None
+    clip: int
+    start_frame: int
+    end_frame: int
+
+
+class Found(BaseModel):
+    """The segments of the archive that are most similar to a recording, nearest first."""
+
+    results: list[Hit]
+    windows: int = Field(description="windows of the archive")
+    compared: int = Field(description="windows that were aligned")
+    skipped: int = Field(description="recordings that could not be read")
+
+
 class Status(BaseModel):
     """Facts about the service."""
 
     version: str
     library: str
+    user: str | None = Field(description="name of the user; null without users")
     status: Literal["ready"]
-    has_pose_model: bool
+    pose_models: list[str] = Field(description="pose models that the page can use")
+    has_archive: bool = Field(description="whether there is an archive to search")
     frames: int = Field(description="largest number of frames of one recording")
+    false_alarms: list[tuple[float, float]] = Field(
+        description="(threshold, share of movements of no action that get a name), by threshold"
+    )

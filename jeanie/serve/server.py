@@ -1,26 +1,38 @@
-"""Run the service until it is stopped."""
+"""Run the service until it is stopped, in one process or in several."""
 
 import ipaddress
 import logging
+import os
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 import uvicorn
+from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.supervisors import Multiprocess
 
+from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError
-from jeanie.recogniser.recogniser import Recogniser
-from jeanie.serve.app import make_app
+from jeanie.serve.metrics import METRICS_VARIABLE
 from jeanie.serve.middleware import LOGGER, JsonFormatter
 from jeanie.serve.settings import ServeConfig
 
-__all__ = ["run_server"]
+__all__ = ["AppMaker", "run_server"]
 
 _SHUTDOWN_SECONDS = 10
 _BACKLOG = 128
+_WORKER_START_SECONDS = 120  # on a busy machine
+_READY = "ready"  # file that a worker process writes when it has started
+
+AppMaker = Callable[[ServeConfig], FastAPI]
+"""Makes the application. Worker processes call it, so it must be a function of a module, or a partial of one."""
 
 
 class _Server(uvicorn.Server):
@@ -36,21 +48,66 @@ class _Server(uvicorn.Server):
             self._on_start()
 
 
+class _Supervisor(Multiprocess):
+    """Starts worker processes, and a new one for each that ends unexpectedly."""
+
+    def __init__(
+        self, config: uvicorn.Config, listener: socket.socket, folder: Path, on_start: Callable[[], None]
+    ) -> None:
+        super().__init__(config, sockets=[listener])
+        self._ready = folder / _READY
+        self._on_start: Callable[[], None] | None = on_start
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace worker processes that have ended; report the start when the first one is ready."""
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            mark_process_dead(pid)
+            LOGGER.warning("a worker process ended and was replaced", extra={"facts": {"process": pid}})
+        if self._on_start is not None and self._ready.exists():
+            self._on_start()
+            self._on_start = None
+
+
+class _WorkerApp:
+    """Makes the application in a worker process, and tells the supervisor when it has started."""
+
+    def __init__(self, make: AppMaker, config: ServeConfig) -> None:
+        self._make, self._config = make, config
+
+    def __call__(self) -> Any:
+        torch.set_num_threads(1)
+        _set_up_logs()
+        app, folder = self._make(self._config), self._config.folder
+        assert folder is not None
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            async def send_and_report(message: Any) -> None:
+                await send(message)
+                if message["type"] == "lifespan.startup.complete":
+                    write_atomically(folder / _READY, b"")
+
+            await app(scope, receive, send_and_report if scope["type"] == "lifespan" else send)
+
+        return serve
+
+
 def run_server(
-    recogniser: Recogniser, config: ServeConfig, *, browser: bool, on_start: Callable[[str], None]
+    make: AppMaker, config: ServeConfig, *, browser: bool, on_start: Callable[[str], None]
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. Requests that have begun are finished.
 
     Args:
-        recogniser: The enrolled actions.
-        config: Settings of the service.
+        make: Makes the application from the settings.
+        config: Settings of the service. With several worker processes, each of them makes the application, and all
+            of them accept connections of the same socket.
         browser: Whether to open the page in the browser.
         on_start: Called with the address of the page when the service accepts requests.
 
     Raises:
-        ConfigError: The address cannot be used, or needs a token.
+        ConfigError: The address cannot be used.
     """
-    config.check_access()
     torch.set_num_threads(1)
     _set_up_logs()
     listener = _open_listener(config)
@@ -64,8 +121,33 @@ def run_server(
         if browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
-    settings = uvicorn.Config(
-        make_app(recogniser, config),
+    try:
+        if config.workers == 1:
+            _Server(_configure(make(config), config), report_start).run(sockets=[listener])
+        else:
+            _run_workers(make, config, listener, report_start)
+    finally:
+        listener.close()
+
+
+def _run_workers(
+    make: AppMaker, config: ServeConfig, listener: socket.socket, on_start: Callable[[], None]
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="jeanie-serve") as name:
+        folder = Path(name)
+        (folder / "metrics").mkdir()
+        os.environ[METRICS_VARIABLE] = str(folder / "metrics")  # worker processes inherit it
+        config = config.model_copy(update={"folder": folder})
+        settings = _configure(_WorkerApp(make, config), config)
+        _Supervisor(settings, listener, folder, on_start).run()
+
+
+def _configure(app: Any, config: ServeConfig) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, _WorkerApp),
+        workers=config.workers,
+        timeout_worker_healthcheck=_WORKER_START_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -76,10 +158,6 @@ def run_server(
         ssl_certfile=config.certificate,
         ssl_keyfile=config.key,
     )
-    try:
-        _Server(settings, report_start).run(sockets=[listener])
-    finally:
-        listener.close()
 
 
 def _open_listener(config: ServeConfig) -> socket.socket:

@@ -1,38 +1,53 @@
-"""What all requests share: the recogniser with its lock, uploads, metrics, and the pages of explanations."""
+"""What all requests share: the recognisers with their lock, uploads, metrics, and the pages of explanations."""
 
-import secrets
 import threading
 from collections import OrderedDict
+from pathlib import Path
 
 import torch
 
+from jeanie.datasets.dataset import Dataset
 from jeanie.datasets.synthetic.dataset import open_synthetic
+from jeanie.recogniser.library.users import Users
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.serve.metrics import Metrics
+from jeanie.serve.pages import PageStore
 from jeanie.serve.settings import ServeConfig
 from jeanie.serve.uploads import UploadReader
 
 __all__ = ["Service"]
 
-_PAGES = 64  # explanation pages in memory
+_OWNERS = 64  # recognisers in memory, each with the encoded examples of one owner
 
 
 class Service:
-    """State of the service. ``lock`` guards the recogniser: one computation at a time, with one thread.
+    """State of the service. ``lock`` guards the recognisers: one computation at a time, with one thread.
 
     Args:
         recogniser: The enrolled actions and the model.
         config: Settings of the service.
+        archive: Recordings to search, or None.
+        cache: Folder that keeps the features of the archive.
     """
 
-    def __init__(self, recogniser: Recogniser, config: ServeConfig) -> None:
+    def __init__(
+        self,
+        recogniser: Recogniser,
+        config: ServeConfig,
+        archive: Dataset | None = None,
+        cache: Path | None = None,
+    ) -> None:
         self.recogniser, self.config = recogniser, config
-        self.lock = threading.Lock()
+        self.archive, self.cache = archive, cache
+        self.lock, self.search_lock = threading.Lock(), threading.Lock()
         self.metrics = Metrics()
+        self.users = Users(recogniser.library)
         self.uploads = UploadReader(config.limits)
+        self.pages = PageStore(config.folder)
         self.is_ready = False
         self.is_stopping = False
-        self._pages: OrderedDict[str, str] = OrderedDict()
+        self._owners: OrderedDict[str, Recogniser] = OrderedDict()
+        self._owners_lock = threading.Lock()
 
     def start(self) -> None:
         """Prepare for fast answers: the first recognition of a process takes seconds, later ones milliseconds."""
@@ -53,14 +68,13 @@ class Service:
         self.is_ready, self.is_stopping = False, True
         self.uploads.stop()
 
-    def keep_page(self, html: str) -> str:
-        """Keep a page for a while and return its id."""
-        page = secrets.token_urlsafe(12)
-        self._pages[page] = html
-        while len(self._pages) > _PAGES:
-            self._pages.popitem(last=False)
-        return page
-
-    def find_page(self, page: str) -> str | None:
-        """Return a page by its id, or None if it is too old."""
-        return self._pages.get(page)
+    def for_owner(self, owner: str) -> Recogniser:
+        """Return the recogniser with the actions of an owner, and of nobody else."""
+        if not owner:
+            return self.recogniser
+        with self._owners_lock:
+            found = self._owners.pop(owner, None) or self.recogniser.with_owner(owner)
+            self._owners[owner] = found
+            while len(self._owners) > _OWNERS:
+                self._owners.popitem(last=False)
+        return found

@@ -31,6 +31,10 @@ class ServeLimits(Config):
         default=50, gt=0, description="mean rate of requests per client address"
     )
     burst: int = Field(default=300, ge=1, description="requests of one client address at once")
+    search_seconds: float = Field(default=60, gt=0, description="time to search the archive")
+    check_seconds: float = Field(
+        default=5, ge=0, description="seconds between checks of the token of a stream"
+    )
     parse_seconds: int = Field(default=20, ge=1, description="processor time to read an uploaded file")
     parse_bytes: int = Field(default=2**30, ge=2**20, description="memory to read an uploaded file")
 
@@ -44,14 +48,22 @@ class ServeConfig(Config):
     host_names: tuple[str, ...] = Field(default=(), description="host names under which clients may connect")
     certificate: Path | None = Field(default=None, description="certificate file (PEM) for HTTPS")
     key: Path | None = Field(default=None, description="private key file (PEM) for HTTPS")
+    workers: int = Field(default=1, ge=1, le=64, description="number of worker processes")
+    folder: Path | None = Field(
+        default=None, description="folder that worker processes share; null: one process"
+    )
     limits: ServeLimits = ServeLimits()
 
-    def check_access(self) -> None:
-        """Raise ConfigError if other machines could use the service without a token, or HTTPS is incomplete."""
-        if not _is_loopback(self.host) and self.token_hash is None:
+    def check_access(self, *, has_users: bool = False) -> None:
+        """Raise ConfigError if other machines could use the service without a token, or HTTPS is incomplete.
+
+        Args:
+            has_users: Whether the library has users, so that every request needs a token anyway.
+        """
+        if not _is_loopback(self.host) and self.token_hash is None and not has_users:
             raise ConfigError(
                 f"--host {self.host} lets other machines connect, so an access token is needed; write one to a file "
-                "and give it with --token-file"
+                "and give it with --token-file, or add users with: jeanie user add NAME"
             )
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("HTTPS needs both --certificate and --key; give both or none")

@@ -3,7 +3,6 @@
 Each runs on hand-made tags of the right shape, and on the real data set where that is at hand.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from protocol_cases import ROOT, TRAINING_FREE, check_episode, clips_of, digest, lint, splits_of
 from stand_ins import HAND_MADE, Tagged, Unread, hand_made, kinect, make_tagged_dataset
 from typer.testing import CliRunner
 
@@ -29,115 +28,12 @@ from jeanie.evaluation.protocols.class_splits import split_by_group, split_rando
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("JEANIE_DATA", "/nonexistent"))
-SPLITS = DATA / "splits"
 NAMES = [
     "msraction3d-splits", "msraction3d-exemplars", "action-pairs", "uwa3d", "action-pairs-exemplars",
     "uwa3d-exemplars", "uwa3d-multiview-released", "uwa3d-multiview", "ntu60-oneshot",
     "ntu120-oneshot", "ntu120-horizontal", "ntu120-vertical", "kinetics", "nwucla-crossview", "nwucla-published",
     "sbu", "synthetic",
 ]  # fmt: skip
-SETUPS = {"bottom": (1, 18), "centre": (2, 19), "top": (3, 20)}
-
-
-def splits_of(name, dataset, **options):
-    heights = {"setups": SETUPS} if name == "ntu120-vertical" else {}
-    return PROTOCOLS[name].splits(dataset, **heights, **options)
-
-
-# What the protocols must satisfy, written independently: training-free ones, those whose test classes are trained,
-# those in which no query comes from a camera that training or validation has seen
-TRAINING_FREE = {"nwucla-crossview", "sbu"}
-SHARED = {
-    "uwa3d-multiview": "",
-    "uwa3d-multiview-released": "",
-    "ntu120-horizontal": "same 100",
-    "ntu120-vertical": "same 100",
-}
-NEW_CAMERAS = {
-    "uwa3d-multiview", "uwa3d-multiview-released",
-    "ntu120-horizontal", "ntu120-vertical", "nwucla-crossview", "nwucla-published", "synthetic",
-}  # fmt: skip
-OTHER_SUBJECTS = {"ntu120-horizontal", "ntu120-vertical", "nwucla-crossview", "sbu", "synthetic"}
-
-
-def camera_of(name, dataset):
-    if name != "ntu120-vertical":
-        return list(dataset.views)
-    group = {setup: key for key, members in SETUPS.items() for setup in members}
-    return [group[parse_tags(clip).setup] for clip in dataset.names]
-
-
-def person_of(name, dataset):
-    """Who acts; in SBU a pair of persons in either order."""
-    if name != "sbu":
-        return list(dataset.subjects)
-    return [frozenset(re.findall(r"s\d\d", subject)) for subject in dataset.subjects]
-
-
-def check_episode(episode, labels, way, shot):
-    support, query = episode.support.tolist(), episode.query.tolist()
-    assert len(set(episode.classes)) == len(episode.classes) == way
-    assert sorted(episode.support_labels.tolist()) == [number for number in range(way) for _ in range(shot)]
-    assert [labels[clip] for clip in support] == [
-        episode.classes[at] for at in episode.support_labels.tolist()
-    ]
-    assert [labels[clip] for clip in query] == [episode.classes[at] for at in episode.query_labels.tolist()]
-    assert set(episode.query_labels.tolist()) == set(range(way))
-    assert len(set(support)) == len(support)
-    assert len(set(query)) == len(query)
-    assert not set(support) & set(query), "a clip is support and query"
-
-
-def clips_of(episodes):
-    support = {clip for episode in episodes for clip in episode.support.tolist()}
-    return support, {clip for episode in episodes for clip in episode.query.tolist()}
-
-
-def lint(name, dataset, episodes=None, **options):
-    """No leak in any split, looking at the first ``episodes`` of each."""
-    labels, cameras, people = list(dataset.labels), camera_of(name, dataset), person_of(name, dataset)
-    splits = splits_of(name, dataset, **options)
-    assert len({split.name for split in splits}) == len(splits)
-    for split in splits:
-        test, validation = split.test[:episodes], split.validation[:episodes]
-        train = set(split.train)
-        supports, queries = clips_of(test)
-        validated = set.union(*clips_of(validation)) if validation else set()
-        trains = bool(split.train_classes)
-
-        for episode in test:
-            check_episode(episode, labels, split.way, split.shot)
-        for episode in validation:
-            check_episode(episode, labels, min(split.way, len(split.validation_classes)), split.shot)
-
-        assert trains == bool(train) == (name not in TRAINING_FREE or "train_classes" in options)
-        assert trains == bool(validation) or name == "nwucla-published"
-        assert {labels[clip] for clip in train} == set(split.train_classes)
-        assert {labels[clip] for clip in validated} <= set(split.validation_classes)
-        assert {labels[clip] for clip in supports | queries} <= set(split.test_classes)
-        assert not train & validated
-        assert not train & (supports | queries)
-        assert not validated & (supports | queries)
-
-        if name in SHARED and split.name.startswith(SHARED[name]):
-            assert split.train_classes == split.test_classes
-            pairs = {(labels[clip], people[clip]) for clip in supports}
-            assert not pairs & {(labels[clip], people[clip]) for clip in train | validated}
-            assert not {people[clip] for clip in train} & {people[clip] for clip in validated}
-        else:
-            assert not set(split.train_classes) & set(split.test_classes)
-            assert not set(split.validation_classes) & set(split.test_classes)
-            assert not set(split.validation_classes) & set(split.train_classes)
-        if name in NEW_CAMERAS:
-            assert not {cameras[clip] for clip in queries} & {cameras[clip] for clip in train | validated}
-        if name in OTHER_SUBJECTS:
-            for episode in test:
-                for clip, label in zip(episode.query.tolist(), episode.query_labels.tolist(), strict=True):
-                    own = episode.support[episode.support_labels == label].tolist()
-                    assert people[clip] not in {people[one] for one in own}
-    return splits
 
 
 def test_all_protocols_are_there():
@@ -332,162 +228,10 @@ def test_an_archive_gives_the_same_splits(tmp_path):
 # ---- the released lists of the paper's authors ----
 
 
-def read_released_list(file):
-    if not SPLITS.is_dir():
-        pytest.skip("needs the released lists splits in $JEANIE_DATA")
-    return (SPLITS / file).read_text().split()
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("msraction3d-exemplars", "exampler_MSRAction3D.txt"),
-        ("action-pairs-exemplars", "exampler_3DActionPairs.txt"),
-        ("uwa3d-exemplars", "exampler_UWA3DActivity.txt"),
-        ("ntu60-oneshot", "exampler_NTU-RGBD-60.txt"),
-        ("ntu120-oneshot", "exampler_NTU-RGBD-120.txt"),
-    ],
-)
-def test_exemplars_are_those_of_the_released_lists(name, file):
-    assert list(PROTOCOLS[name].rules.exemplars) == read_released_list(file)
-
-
-def test_msraction3d_has_289_queries_with_the_exemplars_and_279_without():
-    train, test = (
-        read_released_list("MSRAction3D_fsl_train.txt"),
-        read_released_list("MSRAction3D_fsl_test.txt"),
-    )
-    row = PROTOCOLS["msraction3d-exemplars"]
-    dataset = row.open()
-    (split,) = row.splits(dataset)
-    names = dataset.names
-    (without,), (together,) = split.test, split.test_variants["with exemplars"]
-    assert (len(without.query), len(together.query)) == (279, 289)
-    assert sorted(names[clip] for clip in together.query.tolist()) == sorted(test)
-    assert {names[clip] for clip in without.query.tolist()} == set(test) - set(row.rules.exemplars)
-    (everything,) = row.splits(dataset, validation=0)
-    assert sorted(names[clip] for clip in everything.train) == sorted(train)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "lists", "more"),
-    [
-        ("action-pairs-exemplars", "action-pairs", "3DActionPairs", "a01_s01_e09"),
-        ("uwa3d-exemplars", "uwa3d", "UWA3DActivity", "a16e09s09"),
-    ],
-)
-def test_released_splits_use_the_listed_clips_alone(name, data, lists, more):
-    train, test = read_released_list(f"{lists}_fsl_train.txt"), read_released_list(f"{lists}_fsl_test.txt")
-    dataset = make_tagged_dataset(data, [*train, *test, more])
-    row = PROTOCOLS[name]
-    (split,) = row.splits(dataset, validation=0)
-    (without,), (together,) = split.test, split.test_variants["with exemplars"]
-    assert sorted(dataset.names[clip] for clip in split.train) == sorted(train)
-    assert sorted(dataset.names[clip] for clip in together.query.tolist()) == sorted(test)
-    assert {dataset.names[clip] for clip in without.query.tolist()} == set(test) - set(row.rules.exemplars)
-    with pytest.raises(DataError, match=r"1 of .* clips of the released list are missing"):
-        row.splits(make_tagged_dataset(data, [*train[1:], *test]))
-
-
-def test_the_released_multiview_split_uses_the_listed_clips_alone():
-    train = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_train.txt")
-    test = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_test.txt")
-    dataset = make_tagged_dataset("uwa3d-multiview", [*train, *test, "a01_s01_e09_v01", "a01_s01_e09_v03"])
-    (split,) = PROTOCOLS["uwa3d-multiview-released"].splits(dataset, validation=0)
-    supports, queries = clips_of(split.test)
-    assert {dataset.names[clip] for clip in queries} <= set(test)
-    assert {dataset.names[clip] for clip in supports | set(split.train)} <= set(train)
-    assert len(split.train) >= len(train) - 2 * 30
-
-
-@pytest.mark.parametrize(("way", "shot"), [(3, 1), (10, 2), (5, 3)])
-def test_another_way_or_shot_than_the_exemplars_draws_random_episodes(way, shot):
-    dataset = make_tagged_dataset(
-        "msraction3d", [f"a{a:02}_s{s:02}_e01" for a in range(1, 21) for s in range(1, 7)]
-    )
-    (split,) = PROTOCOLS["msraction3d-exemplars"].splits(dataset, way=way, shot=shot)
-    assert len(split.test) > 1
-    assert (split.way, split.shot) == (way, shot)
-    for episode in (split.test[0], split.validation[0]):
-        counts = torch.bincount(episode.support_labels).tolist()
-        assert set(counts) == {shot}
-        assert not set(episode.support.tolist()) & set(episode.query.tolist())
-    assert len(split.test[0].classes) == way
-    assert set(split.test[0].classes) <= set(range(11, 21))
-
-
-def test_more_shots_hold_back_more_subjects_where_test_classes_are_trained():
-    names = [f"a{a:02}_s{s:02}_e01_v{v:02}" for a in range(1, 31) for s in range(1, 10) for v in range(1, 5)]
-    for shot in (1, 3):
-        split = PROTOCOLS["uwa3d-multiview"].splits(make_tagged_dataset("uwa3d-multiview", names), shot=shot)[
-            0
-        ]
-        supports, _ = clips_of(split.test[:4])
-        assert not supports & set(split.train)
-        assert torch.bincount(split.test[0].support_labels).tolist() == [shot] * 30
-
-
-def test_action_pairs_have_the_released_split_among_theirs():
-    train, test = (
-        read_released_list("3DActionPairs_fsl_train.txt"),
-        read_released_list("3DActionPairs_fsl_test.txt"),
-    )
-    dataset = make_tagged_dataset("action-pairs", sorted(train + test))
-    by_name = {split.name: split for split in PROTOCOLS["action-pairs"].splits(dataset, validation=0)}
-    assert sorted(dataset.names[clip] for clip in by_name["train 1-2 3-4 5-6"].train) == sorted(train)
-
-
-def test_uwa_multiview_has_the_released_split_among_theirs():
-    """Training clips and exemplars are the released training list, queries are from the released test list."""
-    train = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_train.txt")
-    test = read_released_list("UWA3DMultiviewActivityII_1-2-3_fsl_test.txt")
-    dataset = make_tagged_dataset("uwa3d-multiview", train + test + [name[:-1] + "4" for name in test])
-    by_name = {split.name: split for split in lint("uwa3d-multiview", dataset, episodes=5)}
-    split = by_name["1+2 to 3"]
-    (whole,) = [
-        one for one in PROTOCOLS["uwa3d-multiview"].splits(dataset, validation=0) if one.name == split.name
-    ]
-    supports, queries = clips_of(split.test)
-    assert {dataset.names[clip] for clip in queries} <= set(test)
-    assert len(queries) > 0.95 * len(test)
-    supports, _ = clips_of(whole.test)
-    assert {dataset.names[clip] for clip in supports | set(whole.train)} <= set(train)
-    assert len(whole.train) >= len(train) - 2 * 30  # a subject a class gives the supports
-
-
 # ---- the published protocol ----
 
 
-@pytest.mark.skipif(not (DATA / "nw-ucla").is_dir(), reason="needs the recordings nw-ucla in $JEANIE_DATA")
-def test_the_published_protocol_uses_1482_clips_in_the_order_of_their_names():
-    row = PROTOCOLS["nwucla-published"]
-    dataset = row.open()
-    splits = row.splits(dataset)
-    assert len(splits[0].columns.usable) == 1482
-    names, labels, views = dataset.names, dataset.labels, dataset.views
-    clips = sorted(range(len(dataset)), key=lambda clip: names[clip])
-    clips = [clip for clip in clips if names[clip] not in ("a02_s09_e04_v02", "a02_s09_e04_v03")]
-    train = [clip for clip in clips if labels[clip] in (1, 2, 3, 4, 5) and views[clip] in (1, 2)]
-    assert list(splits[0].train) == train
-    for seed, split in enumerate(splits):
-        assert split.train_classes == (1, 2, 3, 4, 5)
-        assert (len(split.test), len(split.test[0].query)) == (300, 25)
-        assert list(split.validation) == []
-        assert split.name == f"seed {seed}, 1+2 to 3"
-    assert digest(splits[0], 300) != digest(splits[1], 300)
-    first = splits[0].training_episodes(dataset, count=3, seed=0)
-    assert [len(episode.query) for episode in first] == [5, 5, 5]
-
-
 # ---- repeatability ----
-
-
-def digest(split, episodes):
-    """A number for all clip numbers of a split."""
-    text = repr(split.train)
-    for episode in (*split.validation[:episodes], *split.test[:episodes]):
-        text += f"{episode.support.tolist()} {episode.query.tolist()} {episode.classes}"
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digests():
@@ -500,7 +244,10 @@ def digests():
 def test_another_process_makes_the_same_splits():
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import json, test_protocols; "
     code += "print(json.dumps(test_protocols.digests()))"
-    environment = os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "PYTHONHASHSEED": "12345",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+    }
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )

@@ -4,8 +4,15 @@ import multiprocessing
 
 import pytest
 from postgres import schema, server
+from tiny_sbu import write_sbu
 
-__all__ = ["processes", "schema", "server", "storage"]
+__all__ = ["data", "processes", "schema", "server", "storage"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder of data sets with a small SBU."""
+    return write_sbu(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

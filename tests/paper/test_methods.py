@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from jeanie.cli.app import app
 from jeanie.cli.train import _settings as settings
 from jeanie.compute.distributed import World
+from jeanie.compute.processes import use_one_thread
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.encoders import GraphEncoderConfig
 from jeanie.errors import ConfigError
@@ -51,10 +52,8 @@ ACTED = ("wave", "draw_tick", "swipe_left", "swipe_right", "salute", "drink")
 @pytest.fixture(autouse=True)
 def one_thread():
     """Tensors this small gain nothing from threads, and lose much where others compute as well."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with use_one_thread():
+        yield
 
 
 def small(name, **changes):

@@ -1,12 +1,11 @@
 """Trainings use one thread, so that results are the same to the bit."""
 
 import pytest
-import torch
+
+from jeanie.compute.processes import use_one_thread
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with use_one_thread():
+        yield

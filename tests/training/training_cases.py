@@ -12,8 +12,6 @@ from jeanie.training.config import TrainConfig
 from jeanie.training.train import train
 
 PLAIN = TrainConfig(mirror=False, augment=AugmentConfig(), queries=1)
-
-
 SHORT = TrainConfig(
     episodes=12,
     batch=2,

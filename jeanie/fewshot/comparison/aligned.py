@@ -36,11 +36,11 @@ class AlignedComparison(Comparison):
             self._align(query.select_views(row), support, gamma)
             for row in (self.views.azimuth_rows, self.views.altitude_rows)
         ]
-        if gamma == 0:
+        if self.config.gamma == 0:
             return torch.minimum(*rows)
         return -gamma * torch.logsumexp(torch.stack(rows) / -gamma, 0)
 
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
+    def _align(self, query: Features, support: Features, gamma: float | Tensor) -> Tensor:
         return distances(
             query.values, support.values, metric=self._metric, sigma=self.config.sigma, gamma=gamma,
             query_lengths=query.counts, support_lengths=support.counts, normalise=self.config.normalise,
@@ -78,9 +78,9 @@ class FvmComparison(AlignedComparison):
         return self.config.band
 
     def _path_options(self) -> dict[str, Any]:
-        view_gamma = self.config.view_gamma
-        if view_gamma is not None and self.config.relative:
-            view_gamma = view_gamma * self.get_buffer("cost_scale").item()
+        view_gamma: float | Tensor | None = self.config.view_gamma
+        if self.config.view_gamma and self.config.relative:
+            view_gamma = self._scale_gamma(self.config.view_gamma)
         return {"matching": "fvm", "view_gamma": view_gamma}
 
 

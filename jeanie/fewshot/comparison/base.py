@@ -77,7 +77,7 @@ class Comparison(nn.Module):
     def _trace_grid(self, pairs: Sequence[tuple[Features, Features]]) -> Alignment:
         cost = torch.stack([self.costs(query, support) for query, support in pairs]).mean(0)
         gamma = self._measure_gamma(*pairs[0])
-        return trace(cost, gamma=gamma, shift=self._view_shift(cost), band=self._band)[0]
+        return trace(cost, gamma=float(gamma), shift=self._view_shift(cost), band=self._band)[0]
 
     def _pair_costs(self, query: Features, support: Features) -> Tensor:
         """Return costs of all blocks of every query and every support; the query's views come first."""
@@ -109,15 +109,23 @@ class Comparison(nn.Module):
         """Return the base distance of every block of ``x`` and every block of ``y``."""
         return compute_block_costs(x, y, self._metric, self.config.sigma)
 
-    def _measure_gamma(self, query: Features, support: Features) -> float:
-        """Return gamma, multiplied by the scale of the costs if it is relative; training measures that scale."""
+    def _measure_gamma(self, query: Features, support: Features) -> float | Tensor:
+        """Return gamma, multiplied by the scale of the costs if it is relative; training measures that scale.
+
+        The product is a tensor on a GPU, because a number would have to wait for the device.
+        """
         if not self.config.relative or self.config.gamma == 0:
             return self.config.gamma
         scale = self.get_buffer("cost_scale")
         if self.training or self.is_unmeasured:
             mean = self._average_cost(query, support)
             scale.copy_(torch.where(scale > 0, scale + _MOMENTUM * (mean - scale), mean))
-        return self.config.gamma * max(scale.item(), 1e-12)
+        return self._scale_gamma(self.config.gamma)
+
+    def _scale_gamma(self, gamma: float) -> float | Tensor:
+        """Return a temperature times the scale of the costs."""
+        scaled = gamma * self.get_buffer("cost_scale").clamp_min(1e-12)
+        return scaled.item() if scaled.device.type == "cpu" else scaled
 
     @torch.no_grad()
     def _average_cost(self, query: Features, support: Features) -> Tensor:

@@ -63,7 +63,7 @@ class UncertainComparison(AlignedComparison):
     def _band(self) -> float | None:
         return self.config.band
 
-    def _align(self, query: Features, support: Features, gamma: float) -> Tensor:
+    def _align(self, query: Features, support: Features, gamma: float | Tensor) -> Tensor:
         config, count = self.config, len(support)
         cells = query.values[0, ..., 0].numel() * support.values[0, ..., 0].numel()
         step = max(1, _CHUNK // (cells * count))

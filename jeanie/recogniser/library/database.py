@@ -132,8 +132,10 @@ def _create_sqlite_engine(url: URL) -> Engine:
 
     def begin(connection: Connection) -> None:
         # a reader that becomes a writer cannot wait for the lock, so a writer takes it at the start
-        write = connection.get_execution_options().get("write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        options = connection.get_execution_options()
+        if options.get("migrates"):  # a table that is made again would take the rows that refer to it with it
+            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("write") else "BEGIN")
 
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", begin)
@@ -173,11 +175,12 @@ def _migrate(engine: Engine) -> None:
                 enable_wal(raw, WAIT_SECONDS)
         if is_current:
             return
-        with transaction(engine, write=True) as connection:
+        with transaction(engine.execution_options(migrates=True), write=True) as connection:
             if engine.dialect.name == "postgresql":
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
             config.attributes["connection"] = connection
             command.upgrade(config, "head")  # checks again: another process may have migrated meanwhile
+        engine.dispose()  # the next connection enforces foreign keys
 
 
 def _is_current(connection: Connection, script: ScriptDirectory) -> bool:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from jeanie._internal.files import open_atomically
-from jeanie.errors import DataError
+from jeanie.errors import DataError, JeanieError
 from jeanie.recogniser.library.codec import MAX_JOINT_BYTES, MAX_TEXT, Record, to_json
 
-__all__ = ["Export", "read_export", "write_export"]
+__all__ = ["Export", "file_errors", "read_export", "write_export"]
 
 FORMAT, VERSION = "jeanie-library", 1
 _MANIFEST = "library.json"
@@ -144,6 +144,15 @@ def read_export(path: Path) -> Iterator[Export]:
                 raise DataError(f"{path}: its members claim more bytes than the file has")
             export = Export(path, archive)
         yield export
+
+
+@contextmanager
+def file_errors(source: str) -> Iterator[None]:
+    """Raise DataError for invalid values of a file."""
+    try:
+        yield
+    except (JeanieError, ValueError) as error:
+        raise DataError(f"{source}: {error}") from None
 
 
 @contextmanager

@@ -8,26 +8,29 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library.codec import MAX_TEXT, Record, decode, encode, to_json
 from jeanie.recogniser.library.database import database_errors, open_engine, parse_database_url, transaction
-from jeanie.recogniser.library.export import read_export, write_export
+from jeanie.recogniser.library.export import file_errors, read_export, write_export
 from jeanie.recogniser.library.rows import (
-    SELECT_CALIBRATION,
-    SELECT_EXAMPLES,
     batch_by_size,
+    count_write,
     delete_action_if_empty,
+    find_action,
     insert_calibration,
     insert_example,
     merge_actions,
     normalise_name,
+    select_calibration,
+    select_examples,
     write_setting,
 )
 from jeanie.recogniser.library.schema import actions, calibration, examples, revision, settings
@@ -71,8 +74,11 @@ class Library:
     raises DataError. Keep the file on a local disk; to share a library between machines, use PostgreSQL. An action
     contains the same recording (joints, layout and tags) only once. A forked process must open the library again.
 
+    A library can have several owners. Each one has actions, calibration recordings and settings of its own.
+
     Args:
         place: SQLite file, which is created if it does not exist, or URL of a PostgreSQL database.
+        owner: Name of the owner; "" is whoever uses the library without a name.
 
     Raises:
         ConfigError: If the URL is not supported.
@@ -85,11 +91,12 @@ class Library:
     1
     """
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, place: str | Path, owner: str = "") -> None:
+        self.owner = owner and normalise_name(owner, "an owner")
         url = parse_database_url(place)
         self.place = str(place) if url.drivername == "sqlite" else url.render_as_string(hide_password=True)
         self._is_open = True
-        self._engine = open_engine(url)
+        self.engine = open_engine(url)
 
     def __enter__(self) -> "Library":
         return self
@@ -102,10 +109,16 @@ class Library:
     def __repr__(self) -> str:
         return f"Library({self.place!r})"
 
+    def with_owner(self, owner: str) -> "Library":
+        """Return the library of another owner in the same database. It shares the connections with this one."""
+        other = copy(self)
+        other.owner = owner and normalise_name(owner, "an owner")
+        return other
+
     def close(self) -> None:
         """Close all connections. Every change is already saved."""
         self._is_open = False
-        self._engine.dispose()
+        self.engine.dispose()
 
     # ------------------------------------------------------------------------------------------- writing
 
@@ -117,7 +130,7 @@ class Library:
         """Enrol (label, motion) pairs, all or none of them."""
         records = [(normalise_name(label), encode(motion)) for label, motion in labelled]
         with self._writing() as connection:
-            added = [insert_example(connection, label, record) for label, record in records]
+            added = [insert_example(connection, self.owner, label, record) for label, record in records]
         return AddResult(tuple(example for example, _ in added), tuple(new for _, new in added))
 
     def remove(self, label: str) -> int:
@@ -131,7 +144,8 @@ class Library:
     def remove_example(self, example: int) -> None:
         """Delete one example. An action is deleted with its last example."""
         with self._writing() as connection:
-            action = connection.scalar(select(examples.c.action_id).where(examples.c.id == example))
+            own = select_examples(self.owner, examples.c.action_id).where(examples.c.id == example)
+            action = connection.scalar(own)
             if action is None:
                 raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
             connection.execute(delete(examples).where(examples.c.id == example))
@@ -142,7 +156,7 @@ class Library:
         new = normalise_name(new)
         with self._writing() as connection:
             action = self._find_action(connection, old)
-            other = connection.scalar(select(actions.c.id).where(actions.c.label == new))
+            other = find_action(connection, self.owner, new)
             if other is None:
                 connection.execute(update(actions).where(actions.c.id == action).values(label=new))
             elif other != action:
@@ -160,9 +174,9 @@ class Library:
         records = [encode(motion) for motion in motions]
         with self._writing() as connection:
             if replace:
-                connection.execute(delete(calibration))
-            insert_calibration(connection, records, MAX_CALIBRATION)
-            return int(connection.execute(select(func.count()).select_from(calibration)).scalar_one())
+                connection.execute(delete(calibration).where(calibration.c.owner == self.owner))
+            insert_calibration(connection, self.owner, records, MAX_CALIBRATION)
+            return len(connection.execute(select_calibration(self.owner, calibration.c.id)).all())
 
     def set(self, key: str, value: Any) -> None:
         """Store a setting: any value that JSON can represent."""
@@ -172,15 +186,17 @@ class Library:
         except (TypeError, ValueError) as error:
             raise ConfigError(f"setting {key!r}: its value needs a JSON form: {error}") from None
         with self._writing() as connection:
-            write_setting(connection, key, text)
+            write_setting(connection, self.owner, key, text)
 
     # ------------------------------------------------------------------------------------------- reading
 
     @property
     def revision(self) -> int:
-        """A counter of all writes by any program. Equal revisions have equal contents."""
+        """A counter of the owner's writes by any program. Equal revisions have equal contents."""
+        query = select(revision.c.number).where(revision.c.owner == self.owner)
         with self._reading() as connection:
-            return int(connection.execute(select(revision.c.number)).scalar_one())
+            rows = connection.scalars(query).all()
+            return int(rows[0]) if rows or not self.owner else 0
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -189,7 +205,7 @@ class Library:
 
     def actions(self) -> dict[str, int]:
         """Return the number of examples per action, sorted by label."""
-        query = select(actions.c.label, func.count()).join(examples).group_by(actions.c.label)
+        query = select_examples(self.owner, actions.c.label, func.count()).group_by(actions.c.label)
         with self._reading() as connection:
             counts = [row._tuple() for row in connection.execute(query)]
         return dict(sorted((self._check_label(label), count) for label, count in counts))
@@ -200,7 +216,7 @@ class Library:
         With ``revision`` and ``examples(after=...)`` a reader can keep a copy up to date: ids are never reused, and
         new ids are always larger.
         """
-        query = select(examples.c.id, actions.c.label).join(actions).order_by(examples.c.id)
+        query = select_examples(self.owner, examples.c.id, actions.c.label).order_by(examples.c.id)
         with self._reading() as connection:
             rows = [row._tuple() for row in connection.execute(query)]
         return {example: self._check_label(label) for example, label in rows}
@@ -220,7 +236,8 @@ class Library:
     def example(self, example: int) -> Example:
         """Return one example by its id."""
         with self._reading() as connection:
-            row = connection.execute(SELECT_EXAMPLES.where(examples.c.id == example)).one_or_none()
+            own = select_examples(self.owner).where(examples.c.id == example)
+            row = connection.execute(own).one_or_none()
         if row is None:
             raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
         return self._decode(row)
@@ -228,7 +245,7 @@ class Library:
     def calibration_ids(self) -> tuple[int, ...]:
         """Return the ids of the calibration recordings, oldest first; ids are never reused."""
         with self._reading() as connection:
-            return tuple(connection.scalars(select(calibration.c.id).order_by(calibration.c.id)))
+            return tuple(connection.scalars(select_calibration(self.owner, calibration.c.id)))
 
     def calibration(self) -> list[Motion]:
         """Return the calibration recordings, oldest first."""
@@ -250,25 +267,24 @@ class Library:
         """Return a setting, or ``default`` if it is not set."""
         key = normalise_name(key, "a setting's key")
         with self._reading() as connection:
-            text = connection.scalar(select(settings.c.value).where(settings.c.key == key))
+            own = select(settings.c.value).where(settings.c.owner == self.owner, settings.c.key == key)
+            text = connection.scalar(own)
         return default if text is None else self._parse_setting(key, text)
 
     # ------------------------------------------------------------------------------------- export, import
 
     def export(self, path: str | Path) -> int:
-        """Write the whole library to one file, replacing an old one; return the number of examples.
+        """Write all that the owner has to one file, replacing an old one; return the number of examples.
 
         Libraries with the same examples and settings give the same bytes.
         """
         with self._reading(snapshot=True) as connection:
-            query = select(actions.c.label, examples.c.checksum, examples.c.id).join(examples)
+            query = select_examples(self.owner, actions.c.label, examples.c.checksum, examples.c.id)
             order = sorted(row._tuple() for row in connection.execute(query))
-            rows = (
-                connection.execute(SELECT_EXAMPLES.where(examples.c.id == key)).one() for *_, key in order
-            )
-            values = {
-                key: self._parse_setting(key, text) for key, text in connection.execute(select(settings))
-            }
+            own = select_examples(self.owner)
+            rows = (connection.execute(own.where(examples.c.id == key)).one() for *_, key in order)
+            texts = select(settings.c.key, settings.c.value).where(settings.c.owner == self.owner)
+            values = {key: self._parse_setting(key, text) for key, text in connection.execute(texts)}
             verified = ((self._decode(row).label, Record(*row[2:])) for row in rows)
             recordings = sorted(self._read_calibration(connection), key=lambda record: record.checksum)
             return write_export(Path(path), verified, values, recordings)
@@ -283,17 +299,18 @@ class Library:
             for number, (label, record) in enumerate(export.examples(), start=1):
                 source = f"{path}: example {number}"
                 motion = decode(record, source)
-                with _file_errors(source):
-                    _, new = insert_example(connection, normalise_name(label), encode(motion))
+                with file_errors(source):
+                    _, new = insert_example(connection, self.owner, normalise_name(label), encode(motion))
                 counts[new] += 1
             motions = [decode(record, f"{path}: a calibration recording") for record in export.calibration()]
-            insert_calibration(connection, map(encode, motions), MAX_CALIBRATION)
-            existing = set(connection.scalars(select(settings.c.key)))
-            with _file_errors(f"{path}: its settings"):
+            insert_calibration(connection, self.owner, map(encode, motions), MAX_CALIBRATION)
+            own = select(settings.c.key).where(settings.c.owner == self.owner)
+            existing = set(connection.scalars(own))
+            with file_errors(f"{path}: its settings"):
                 for key, value in export.settings.items():
                     name, text = normalise_name(key, "a setting's key"), to_json(value, MAX_TEXT)
                     if name not in existing:
-                        write_setting(connection, name, text)
+                        write_setting(connection, self.owner, name, text)
         return ImportResult(new=counts[True], already=counts[False])
 
     # -------------------------------------------------------------------------------------------- internals
@@ -302,7 +319,7 @@ class Library:
     def _reading(self, *, snapshot: bool = False) -> Iterator[Connection]:
         """Open a transaction that reads. With ``snapshot``, all queries see the library as it was at the start."""
         self._check_open()
-        engine = self._engine
+        engine = self.engine
         if snapshot and engine.dialect.name == "postgresql":  # SQLite transactions always are snapshots
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
         with database_errors(self.place), transaction(engine, write=False) as connection:
@@ -312,8 +329,8 @@ class Library:
     def _writing(self) -> Iterator[Connection]:
         """Open a transaction that writes. It updates the revision first, which makes other writers wait."""
         self._check_open()
-        with database_errors(self.place), transaction(self._engine, write=True) as connection:
-            connection.execute(update(revision).values(number=revision.c.number + 1))
+        with database_errors(self.place), transaction(self.engine, write=True) as connection:
+            count_write(connection, self.owner)
             yield connection
 
     def _check_open(self) -> None:
@@ -323,15 +340,17 @@ class Library:
     def _read_rows(self, label: str | None, after: int) -> Iterator[Row[Any]]:
         """Yield the rows of examples from batches of limited size. No transaction is open between two batches."""
         size = func.coalesce(func.length(examples.c.joints), 0)  # NULL only in a damaged file
-        sizes: Select[Any] = select(examples.c.id, size).order_by(examples.c.id)
+        sizes = select_examples(self.owner, examples.c.id, size).order_by(examples.c.id)
         if label is not None:
-            sizes = sizes.join(actions).where(actions.c.label == label)
+            sizes = sizes.where(actions.c.label == label)
         while True:
             with self._reading() as connection:
                 page = connection.execute(sizes.where(examples.c.id > after).limit(_PAGE)).all()
             for batch in batch_by_size(row._tuple() for row in page):
                 with self._reading() as connection:
-                    query = SELECT_EXAMPLES.where(examples.c.id.in_(batch)).order_by(examples.c.id)
+                    query = (
+                        select_examples(self.owner).where(examples.c.id.in_(batch)).order_by(examples.c.id)
+                    )
                     rows = connection.execute(query).all()
                 yield from rows
             if len(page) < _PAGE:
@@ -339,7 +358,7 @@ class Library:
             after = page[-1][0]
 
     def _decode(self, row: Row[Any]) -> Example:
-        """Return the example of a row of ``SELECT_EXAMPLES`` after verifying its checksum."""
+        """Return the example of a row of ``select_examples`` after verifying its checksum."""
         try:
             motion = decode(Record(*tuple(row)[2:]), f"{self.place}: example {row.id} of {row.label!r}")
         except DataError as error:
@@ -348,7 +367,8 @@ class Library:
 
     def _read_calibration(self, connection: Connection) -> list[Record]:
         """Return the calibration recordings after verifying their checksums."""
-        records = [Record(*tuple(row)[1:]) for row in connection.execute(SELECT_CALIBRATION)]
+        rows = connection.execute(select_calibration(self.owner))
+        records = [Record(*tuple(row)[1:]) for row in rows]
         for number, record in enumerate(records, start=1):
             try:
                 decode(record, f"{self.place}: calibration recording {number}")
@@ -365,12 +385,11 @@ class Library:
 
     def _find_action(self, connection: Connection, label: str) -> int:
         """Return the id of an action; raise ConfigError with similar labels if it does not exist."""
-        action = connection.scalar(select(actions.c.id).where(actions.c.label == normalise_name(label)))
+        action = find_action(connection, self.owner, normalise_name(label))
         if action is not None:
-            return int(action)
-        similar = difflib.get_close_matches(
-            label, connection.scalars(select(actions.c.label)).all(), cutoff=0
-        )
+            return action
+        labels = connection.scalars(select(actions.c.label).where(actions.c.owner == self.owner))
+        similar = difflib.get_close_matches(label, labels.all(), cutoff=0)
         others = f"nearest are {', '.join(map(repr, similar))}" if similar else "it has no actions yet"
         raise ConfigError(f"{self.place}: no action {label!r}; {others}")
 
@@ -379,12 +398,3 @@ class Library:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError):
             raise DataError(f"{self.place}: setting {key!r} is damaged; set it again") from None
-
-
-@contextmanager
-def _file_errors(source: str) -> Iterator[None]:
-    """Raise DataError for invalid values of a file."""
-    try:
-        yield
-    except (JeanieError, ValueError) as error:
-        raise DataError(f"{source}: {error}") from None

@@ -3,35 +3,62 @@
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from jeanie.errors import ConfigError
 from jeanie.recogniser.library.codec import Record
-from jeanie.recogniser.library.schema import MAX_NAME, actions, calibration, examples, settings
+from jeanie.recogniser.library.schema import MAX_NAME, actions, calibration, examples, revision, settings
 
 __all__ = [
-    "SELECT_CALIBRATION",
-    "SELECT_EXAMPLES",
     "batch_by_size",
+    "count_write",
     "delete_action_if_empty",
+    "find_action",
     "insert_calibration",
     "insert_example",
     "merge_actions",
     "normalise_name",
+    "select_calibration",
+    "select_examples",
     "write_setting",
 ]
 
 _BATCH_BYTES = 2**22  # bytes of joints per batch; a larger example is a batch of its own
-# columns: id, label, then the fields of Record in their order
-SELECT_EXAMPLES = select(
-    examples.c.id, actions.c.label, *(examples.c[field.name] for field in fields(Record))
-).join(actions)
 
-# columns: id, then the fields of Record in their order; oldest first
-SELECT_CALIBRATION = select(
-    calibration.c.id, *(calibration.c[field.name] for field in fields(Record))
-).order_by(calibration.c.id)
+
+def select_examples(owner: str, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return a query for the examples of an owner.
+
+    The default columns are id, label, and the fields of ``Record`` in their order.
+    """
+    record = (examples.c[field.name] for field in fields(Record))
+    chosen = columns or (examples.c.id, actions.c.label, *record)
+    return select(*chosen).select_from(examples).join(actions).where(actions.c.owner == owner)
+
+
+def select_calibration(owner: str, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return a query for the calibration recordings of an owner, oldest first.
+
+    The default columns are id and the fields of ``Record`` in their order.
+    """
+    record = (calibration.c[field.name] for field in fields(Record))
+    query = select(*(columns or (calibration.c.id, *record))).where(calibration.c.owner == owner)
+    return query.order_by(calibration.c.id)
+
+
+def find_action(connection: Connection, owner: str, label: str) -> int | None:
+    """Return the id of an action, or None if the owner has no such action."""
+    return connection.scalar(select(actions.c.id).where(actions.c.owner == owner, actions.c.label == label))
+
+
+def count_write(connection: Connection, owner: str) -> None:
+    """Add one to the revision of an owner. Other writers of the library wait until this transaction ends."""
+    for name in dict.fromkeys(("", owner)):
+        counted = update(revision).where(revision.c.owner == name).values(number=revision.c.number + 1)
+        if not connection.execute(counted).rowcount:
+            connection.execute(insert(revision).values(owner=name, number=1))
 
 
 def normalise_name(name: str, what: str = "a label") -> str:
@@ -60,11 +87,11 @@ def batch_by_size(sizes: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
         yield batch
 
 
-def insert_example(connection: Connection, label: str, record: Record) -> tuple[int, bool]:
+def insert_example(connection: Connection, owner: str, label: str, record: Record) -> tuple[int, bool]:
     """Insert a record unless the action has it already. Returns its id and whether it is new."""
-    action = connection.scalar(select(actions.c.id).where(actions.c.label == label))
+    action = find_action(connection, owner, label)
     if action is None:
-        action = connection.scalar(insert(actions).values(label=label).returning(actions.c.id))
+        action = connection.scalar(insert(actions).values(owner=owner, label=label).returning(actions.c.id))
     same = (examples.c.action_id == action) & (examples.c.checksum == record.checksum)
     existing = connection.scalar(select(examples.c.id).where(same))
     if existing is not None:
@@ -73,17 +100,16 @@ def insert_example(connection: Connection, label: str, record: Record) -> tuple[
     return int(connection.execute(row.returning(examples.c.id)).scalar_one()), True
 
 
-def insert_calibration(connection: Connection, records: Iterable[Record], keep: int) -> None:
-    """Insert records that are new, then delete all but the newest ``keep``."""
+def insert_calibration(connection: Connection, owner: str, records: Iterable[Record], keep: int) -> None:
+    """Insert records that are new, then delete all of the owner but the newest ``keep``."""
+    is_own = calibration.c.owner == owner
     for record in records:
-        if (
-            connection.scalar(select(calibration.c.id).where(calibration.c.checksum == record.checksum))
-            is None
-        ):
-            connection.execute(insert(calibration).values(**asdict(record)))
-    newest = select(calibration.c.id).order_by(calibration.c.id.desc()).limit(keep)
+        same = select(calibration.c.id).where(is_own, calibration.c.checksum == record.checksum)
+        if connection.scalar(same) is None:
+            connection.execute(insert(calibration).values(owner=owner, **asdict(record)))
+    newest = select(calibration.c.id).where(is_own).order_by(calibration.c.id.desc()).limit(keep)
     newest_ids = connection.scalars(newest).all()
-    connection.execute(delete(calibration).where(calibration.c.id.not_in(newest_ids)))
+    connection.execute(delete(calibration).where(is_own, calibration.c.id.not_in(newest_ids)))
 
 
 def merge_actions(connection: Connection, action: int, other: int) -> None:
@@ -104,7 +130,7 @@ def delete_action_if_empty(connection: Connection, action: int) -> None:
     connection.execute(delete(actions).where(actions.c.id == action, ~remaining))
 
 
-def write_setting(connection: Connection, key: str, text: str) -> None:
+def write_setting(connection: Connection, owner: str, key: str, text: str) -> None:
     """Set the value of a key, replacing an old value."""
-    connection.execute(delete(settings).where(settings.c.key == key))
-    connection.execute(insert(settings).values(key=key, value=text))
+    connection.execute(delete(settings).where(settings.c.owner == owner, settings.c.key == key))
+    connection.execute(insert(settings).values(owner=owner, key=key, value=text))

@@ -1,4 +1,7 @@
-"""Tables of a library: actions, examples, calibration recordings, settings, and a counter of all writes.
+"""Tables of a library: actions, examples, calibration recordings, settings, counters of writes, and users.
+
+Every action has an owner, and with it each of its examples; so do calibration recordings and settings. The owner ""
+is whoever uses the library without a user name.
 
 ``migrations`` creates these tables and upgrades older libraries.
 """
@@ -29,12 +32,19 @@ __all__ = [
     "metadata",
     "revision",
     "settings",
+    "users",
 ]
 
 MAX_NAME = 200  # characters of a label, and of the key of a setting
 VERSION_TABLE = "jeanie_library_version"
 
 metadata = MetaData()
+
+
+def _make_owner_column(**options: Any) -> Column[Any]:
+    return Column("owner", String(MAX_NAME), nullable=False, server_default="", **options)
+
+
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite autoincrements INTEGER columns only
 
 
@@ -58,7 +68,8 @@ actions = Table(
     Column("id", _NUMBER, primary_key=True),
     Column("label", String(MAX_NAME), nullable=False),
     Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    UniqueConstraint("label", name="one_action_a_label"),
+    _make_owner_column(),
+    UniqueConstraint("owner", "label", name="one_action_per_label"),
     sqlite_autoincrement=True,
 )
 
@@ -84,16 +95,35 @@ calibration = Table(
     metadata,
     Column("id", _NUMBER, primary_key=True),
     *_make_motion_columns(),
-    UniqueConstraint("checksum", name="a_calibration_recording_once"),
+    _make_owner_column(),
+    UniqueConstraint("owner", "checksum", name="calibration_recording_once"),
     sqlite_autoincrement=True,
 )
 
 settings = Table(
     "settings",
     metadata,
+    _make_owner_column(primary_key=True),
     Column("key", String(MAX_NAME), primary_key=True),
     Column("value", Text(), nullable=False),
 )
 
-# one row, which every writer updates first, so ids grow in the order of the commits
-revision = Table("revision", metadata, Column("number", BigInteger(), nullable=False))
+# one row per owner; every writer updates the row of the owner "" first, so ids grow in the order of the commits
+revision = Table(
+    "revision",
+    metadata,
+    _make_owner_column(primary_key=True),
+    Column("number", BigInteger(), nullable=False),
+)
+
+# a token is the name of its row and a secret, of which only a salted hash is stored
+users = Table(
+    "users",
+    metadata,
+    Column("name", String(MAX_NAME), primary_key=True),
+    Column("token_id", String(32), nullable=True),
+    Column("salt", String(64), nullable=True),
+    Column("hash", String(64), nullable=True),
+    Column("created", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    UniqueConstraint("token_id", name="one_user_per_token"),
+)

@@ -22,12 +22,14 @@ export async function request(method, path, body) {
 /** The query part of an address for an action. */
 export const ofLabel = (label) => `?label=${encodeURIComponent(label)}`;
 
-/** A stream of frames to the service: calls ``onEvent`` for each movement, ``onClose`` with a reason at the end. */
+/** A stream of frames to the service: calls ``onEvent`` for each movement, ``onCount`` for each repetition, ``onClose`` with a reason at the end. */
 export class Stream {
-  constructor(threshold, onEvent, onClose) {
+  constructor({ threshold, people, count }, { onEvent, onCount, onClose }) {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(`${scheme}//${location.host}${PREFIX}/stream`);
     this.waiting = [JSON.stringify({ threshold })];
+    if (people > 1) this.waiting.push(JSON.stringify({ persons: "each" }));
+    if (count) this.waiting.push(JSON.stringify({ count }));
     this.sent = 0;
     this.acknowledged = 0;
     this.done = new Promise((resolve) => { this.resolve = resolve; });
@@ -39,6 +41,7 @@ export class Stream {
       const message = JSON.parse(data);
       if (message.type === "ack") this.acknowledged = message.frames;
       if (message.type === "event") onEvent(message);
+      if (message.type === "count") onCount(message);
       if (message.type === "problem") this.problem = message.detail;
     });
     this.socket.addEventListener("close", ({ code, reason }) => {
@@ -56,6 +59,8 @@ export class Stream {
     this.sent += 1;
     this.sendText(JSON.stringify(frame));
   }
+
+  setCount(count) { this.sendText(JSON.stringify({ count })); }
 
   setThreshold(threshold) { this.sendText(JSON.stringify({ threshold })); }
 

@@ -12,6 +12,7 @@ export function showEvents(page) {
   const slider = find("threshold");
   slider.value = localStorage.getItem("threshold") || slider.value;
   const threshold = () => Number(slider.value) / 100;
+  let falseAlarms = [];  // pairs of a threshold and the share of other movements that get a name
   const nameOf = (event) => (event.label !== null && event.confidence >= threshold() ? event.label : null);
 
   function describe(event) {
@@ -23,7 +24,9 @@ export function showEvents(page) {
   function describeThreshold() {
     const named = events.filter((event) => nameOf(event) !== null).length;
     const counted = events.length ? ` ${named} of ${events.length} movements have a name.` : "";
-    find("threshold-text").textContent = `${percent(threshold())}.${counted} Lower: more names, more mistakes.`;
+    const known = falseAlarms.filter(([least]) => least <= threshold() + 1e-9).at(-1);
+    const share = known ? ` About ${percent(known[1])} of movements that are none of the actions get a name by mistake.` : "";
+    find("threshold-text").textContent = `${percent(threshold())}.${counted}${share} Lower: more names, more mistakes.`;
   }
 
   function addEvent(event, facts) {
@@ -109,9 +112,15 @@ export function showEvents(page) {
 
   return {
     threshold,
+    setFalseAlarms(values) {
+      falseAlarms = values;
+      describeThreshold();
+    },
     add(event) {
-      const frames = page.cut(event.start, event.end);
-      addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start.toFixed(1)} to ${event.end.toFixed(1)} s`);
+      const frames = page.cut(event.start, event.end, event.person);
+      const person = event.person === undefined ? "" : ` · person ${event.person + 1}`;
+      addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start.toFixed(1)} to ${event.end.toFixed(1)} s${person}`);
+      if (nameOf(event) !== null) page.guide.finish("again");
     },
     addAnswer(name, answer) {
       addEvent({ ...answer, frames: null }, `${percent(answer.confidence)} · ${name}`);

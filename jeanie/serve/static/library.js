@@ -26,7 +26,8 @@ function ask(dialog) {
 export function showLibrary(page) {
   async function refresh() {
     const { actions } = await request("GET", "/actions");
-    find("guide").hidden = actions.length > 0;
+    page.counter.setActions(actions.map(({ label }) => label));
+    if (actions.length) page.guide.finish("record");
     find("no-actions").hidden = actions.length > 0;
     find("labels").replaceChildren(...actions.map(({ label }) => make("option", "", { value: label })));
     find("actions").replaceChildren(...await Promise.all(actions.map(makeAction)));

@@ -3,7 +3,8 @@
 import { Stream, request } from "/static/api.js";
 import { showEvents } from "/static/events.js";
 import { showLibrary } from "/static/library.js";
-import { LAYOUT, PoseFinder, drawPose } from "/static/pose.js";
+import { showCounter } from "/static/counter.js";
+import { LAYOUT, PoseFinder, drawPoses } from "/static/pose.js";
 import { showTakes } from "/static/takes.js";
 
 const find = (id) => document.getElementById(id);
@@ -14,7 +15,7 @@ const MAX_WAITING = 30;  // frames that a video may be ahead of the service
 
 const page = {
   finder: new PoseFinder(),
-  frames: [],      // of the current source: {t, layout, joints}
+  frames: [],      // of the current source: {t, layout, people}, with the joints of each person
   source: null,    // "camera" or "video"
   stream: null,
   run: 0,          // number of the current source; an older one stops by itself
@@ -23,8 +24,13 @@ const page = {
     find("problem").textContent = error ? String(error.message || error) : "";
     find("problem").hidden = !error;
   },
-  /** Return the frames of a part of the source. */
-  cut(start, end) { return this.frames.filter(({ t }) => t >= start - 1e-6 && t <= end + 1e-6); },
+  /** Return the frames of a part of the source, of one person; by default of the one who is seen most. */
+  cut(start, end, person) {
+    const part = this.frames.filter(({ t }) => t >= start - 1e-6 && t <= end + 1e-6);
+    const counts = [0, 1].map((one) => part.filter(({ people }) => people[one]?.length).length);
+    const chosen = person ?? (counts[1] > counts[0] ? 1 : 0);
+    return part.map(({ t, layout, people }) => ({ t, layout, joints: people[chosen] ?? [] }));
+  },
 };
 
 /** Run an action of a button: errors are shown, not lost. */
@@ -40,6 +46,26 @@ page.guard = (action) => async (...values) => {
 page.library = showLibrary(page);
 page.events = showEvents(page);
 page.takes = showTakes(page);
+page.counter = showCounter(page);
+page.guide = showGuide();
+
+/** Mark the step of the first run that comes next. Each of ``finish("source" | "record" | "again")`` ends a step. */
+function showGuide() {
+  const steps = ["source", "record", "again"], done = new Set();
+  const update = () => {
+    const next = steps.find((step) => !done.has(step));
+    for (const step of steps) {
+      const item = find(`step-${step}`);
+      item.dataset.done = String(done.has(step));
+      if (step === next) item.setAttribute("aria-current", "step");
+      else item.removeAttribute("aria-current");
+    }
+    if (!next) localStorage.setItem("guided", "yes");
+    find("guide").hidden = localStorage.getItem("guided") === "yes" && !done.size;
+  };
+  update();
+  return { finish(step) { done.add(step); update(); } };
+}
 
 function setSource(kind) {
   page.source = kind;
@@ -56,28 +82,35 @@ async function preparePose() {
   }
   if (!page.hasModel) throw new Error("The pose model is missing in this installation. In a checkout, run: make web");
   page.say("Loading the pose model.");
+  page.finder.choose({ model: find("model").value, people: Number(find("people").value) });
   await page.finder.load();
 }
 
 function openStream() {
   page.frames = [];
   root.dataset.frames = "0";
-  const stream = new Stream(page.events.threshold(), (event) => page.events.add(event), (reason) => {
-    if (reason && page.stream === stream) page.complain(reason);
-  });
+  page.counter.reset();
+  const stream = new Stream(
+    { threshold: page.events.threshold(), people: page.finder.options.people, count: page.counter.action() },
+    {
+      onEvent: (event) => page.events.add(event),
+      onCount: (message) => page.counter.show(message),
+      onClose: (reason) => { if (reason && page.stream === stream) page.complain(reason); },
+    },
+  );
   page.stream = stream;
 }
 
 /** Look at one picture; the frame goes to the service, the pose over the picture. */
 async function look(picture, width, height, seconds, run) {
-  const { image, joints } = await page.finder.find(picture, seconds * 1000);
+  const poses = await page.finder.find(picture, seconds * 1000);
   if (run !== page.run) return;
-  drawPose(find("overlay"), image, width, height);
-  const frame = { t: Math.round(seconds * 1e4) / 1e4, layout: LAYOUT, joints };
-  page.frames.push(frame);
+  drawPoses(find("overlay"), poses, width, height);
+  const t = Math.round(seconds * 1e4) / 1e4, people = poses.map(({ joints }) => joints);
+  page.frames.push({ t, layout: LAYOUT, people });
   while (page.source === "camera" && page.frames[0].t < seconds - KEEP_SECONDS) page.frames.shift();
-  page.stream.sendFrame(frame);
-  page.takes.onFrame(joints.length > 0);
+  page.stream.sendFrame({ t, layout: LAYOUT, ...(people.length > 1 ? { persons: people } : { joints: people[0] }) });
+  page.takes.onFrame(people.some((joints) => joints.length > 0));
   root.dataset.frames = String(Number(root.dataset.frames) + 1);
 }
 
@@ -99,6 +132,7 @@ async function startCamera() {
   await video.play();
   openStream();
   setSource("camera");
+  page.guide.finish("source");
   page.say("The camera is on.");
   const start = performance.now();
   let count = 0, since = start;
@@ -129,6 +163,7 @@ async function openVideo(file) {
   });
   openStream();
   setSource("video");
+  page.guide.finish("source");
   const steps = Math.max(2, Math.floor(video.duration * VIDEO_RATE));
   for (let step = 0; step < steps && run === page.run; step++) {
     const seconds = (step + 0.5) / VIDEO_RATE;
@@ -176,7 +211,7 @@ async function stop() {
   const stream = page.stream;
   page.stream = null;
   stream?.close();
-  drawPose(find("overlay"), null, 1, 1);
+  drawPoses(find("overlay"), [], 1, 1);
   find("speed").textContent = "";
   page.takes.cancel();
   setSource(null);
@@ -191,6 +226,14 @@ function chooseFile(button, input, open) {
   }));
 }
 
+/** Start the camera again with another model or number of people; a video starts again when it is opened. */
+for (const id of ["model", "people"]) {
+  find(id).addEventListener("change", page.guard(async () => {
+    if (id === "model") localStorage.setItem("model", find("model").value);
+    if (page.source === "camera") await startCamera();
+    else if (page.source) await stop();
+  }));
+}
 find("camera").addEventListener("click", page.guard(startCamera));
 find("stop").addEventListener("click", page.guard(async () => {
   await stop();
@@ -202,7 +245,12 @@ chooseFile("skeleton-file", "skeleton-input", openSkeleton);
 
 page.guard(async () => {
   const status = await request("GET", "/status");
-  page.hasModel = status.has_pose_model;
+  page.hasModel = status.pose_models.length > 0;
+  for (const option of find("model").options) option.disabled = !status.pose_models.includes(option.value);
+  find("model").value = [localStorage.getItem("model"), "lite"].find((name) => status.pose_models.includes(name)) ?? "lite";
+  find("account").hidden = !status.user;
+  find("user").textContent = status.user ?? "";
+  page.events.setFalseAlarms(status.false_alarms);
   await page.library.refresh();
   page.say("Ready.");
   root.dataset.ready = "1";

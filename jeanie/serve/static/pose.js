@@ -11,10 +11,22 @@ export class PoseFinder {
   constructor() {
     this.number = 0;
     this.worker = null;
+    this.options = { model: "lite", people: 1 };
+    this.places = [];  // where each person was seen last, as a share of the picture
+  }
+
+  /** Choose the model and the number of people. Both need a new worker. */
+  choose(options) {
+    if (options.model === this.options.model && options.people === this.options.people) return;
+    this.options = options;
+    this.worker?.terminate();
+    this.worker = null;
+    this.ready = undefined;
   }
 
   /** Start the worker and load the model, once. */
   load() {
+    this.places = [];
     this.ready ??= new Promise((resolve, reject) => {
       this.worker = new Worker("/static/pose_worker.js", { type: "module" });
       this.worker.addEventListener("error", () => reject(new Error("The pose model cannot run in this browser.")));
@@ -25,19 +37,40 @@ export class PoseFinder {
           this.fail?.(new Error(data.message));
         } else this.answer?.(data);
       });
-      this.worker.postMessage({ type: "load" });
+      this.worker.postMessage({ type: "load", ...this.options });
     });
     return this.ready;
   }
 
-  /** Return the pose in a picture: points of the picture, and joints in the space of the service; null for nobody. */
+  /** Return the poses in a picture, one place per person: points of the picture, and joints in the space of the service. */
   async find(picture, milliseconds) {
-    const { image, world } = await new Promise((resolve, reject) => {
+    const { people } = await new Promise((resolve, reject) => {
       this.answer = resolve;
       this.fail = reject;
       this.worker.postMessage({ type: "picture", picture, milliseconds, number: ++this.number }, [picture]);
     });
-    return { image, joints: world ? world.map(toJoint) : [] };
+    return this.assign(people).map((one) => (one ? { image: one.image, joints: one.world.map(toJoint) } : { image: null, joints: [] }));
+  }
+
+  /** Give each person the place where this person was last; a new person gets a free one. */
+  assign(people) {
+    const count = this.options.people, found = new Array(count).fill(null);
+    const middle = ({ image }) => [(image[23][0] + image[24][0]) / 2, (image[23][1] + image[24][1]) / 2];
+    const pairs = people.flatMap((one) => this.places.map((place, slot) => ({
+      one, slot, far: place ? Math.hypot(middle(one)[0] - place[0], middle(one)[1] - place[1]) : Infinity,
+    })));
+    const isFree = ({ one, slot }) => !found[slot] && !found.includes(one);
+    for (const pair of pairs.filter(({ far }) => far < Infinity).sort((a, b) => a.far - b.far)) {
+      if (isFree(pair)) found[pair.slot] = pair.one;
+    }
+    const rest = people.filter((one) => !found.includes(one)).sort((a, b) => middle(a)[0] - middle(b)[0]);
+    for (const one of rest) {
+      const slots = found.map((_, slot) => slot).filter((slot) => !found[slot]);
+      const slot = slots.find((one) => !this.places[one]) ?? slots[0];
+      if (slot !== undefined) found[slot] = one;
+    }
+    this.places = found.map((one, slot) => (one ? middle(one) : this.places[slot] ?? null));
+    return found;
   }
 }
 
@@ -47,15 +80,19 @@ function toJoint([x, y, z, visibility]) {
   return visibility !== undefined && visibility < LEAST_VISIBILITY ? null : [round(-x), round(-y), round(z)];
 }
 
-/** Draw the points of a picture over it. */
-export function drawPose(canvas, image, width, height) {
+const COLOURS = ["#4fd1ff", "#ffb347"];
+
+/** Draw the points of each person over the picture. */
+export function drawPoses(canvas, people, width, height) {
   canvas.width = width;
   canvas.height = height;
-  if (!image) return;
-  const context = canvas.getContext("2d");
+  people.forEach(({ image }, person) => image && drawPose(canvas.getContext("2d"), image, COLOURS[person], width, height));
+}
+
+function drawPose(context, image, colour, width, height) {
   context.lineCap = "round";
   context.lineWidth = Math.max(3, width / 130);
-  context.strokeStyle = "#4fd1ff";
+  context.strokeStyle = colour;
   context.fillStyle = "#ffffff";
   const isSeen = (point) => point[3] === undefined || point[3] >= LEAST_VISIBILITY;
   for (const [a, b] of BONES) {

@@ -8,27 +8,27 @@ console.error = (...values) => (String(values[0]).startsWith("INFO:") ? console.
 let landmarker = null;
 let last = 0;
 
-async function load() {
+async function load({ model, people }) {
   landmarker = await PoseLandmarker.createFromOptions(
     { wasmLoaderPath: `${VENDOR}/vision_wasm_module_internal.js`, wasmBinaryPath: `${VENDOR}/vision_wasm_module_internal.wasm` },
-    { baseOptions: { modelAssetPath: `${VENDOR}/pose_landmarker_lite.task`, delegate: "CPU" }, runningMode: "VIDEO", numPoses: 1 },
+    { baseOptions: { modelAssetPath: `${VENDOR}/pose_landmarker_${model}.task`, delegate: "CPU" }, runningMode: "VIDEO", numPoses: people },
   );
 }
 
 self.addEventListener("message", async ({ data }) => {
   try {
     if (data.type === "load") {
-      await load();
+      await load(data);
       self.postMessage({ type: "ready" });
       return;
     }
     last = Math.max(last + 1, Math.round(data.milliseconds));  // the landmarker requires increasing times
     const result = landmarker.detectForVideo(data.picture, last);
     data.picture.close();
-    const plain = (points) => (points ? points.map(({ x, y, z, visibility }) => [x, y, z, visibility]) : null);
+    const plain = (points) => points.map(({ x, y, z, visibility }) => [x, y, z, visibility]);
     self.postMessage({
       type: "pose", number: data.number,
-      image: plain(result.landmarks[0]), world: plain(result.worldLandmarks[0]),
+      people: result.landmarks.map((points, index) => ({ image: plain(points), world: plain(result.worldLandmarks[index]) })),
     });
   } catch (error) {
     self.postMessage({ type: "error", message: String(error && error.message || error) });

@@ -105,7 +105,7 @@ export function showTakes(page) {
     event.preventDefault();
     await record();
   }));
-  find("use-video").addEventListener("click", page.guard(() => showTake([...page.frames])));
+  find("use-video").addEventListener("click", page.guard(() => showTake(page.cut(-Infinity, Infinity))));
   find("trim").addEventListener("change", page.guard(preview));
   find("keep").addEventListener("click", page.guard(keep));
   find("discard").addEventListener("click", discard);

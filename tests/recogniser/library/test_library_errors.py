@@ -101,7 +101,7 @@ def test_a_library_of_a_newer_version_is_refused(place):
     with engine.connect() as connection, connection.begin():
         connection.exec_driver_sql(f"UPDATE {schema.VERSION_TABLE} SET version_num = '999'")
     engine.dispose()
-    with pytest.raises(DataError, match="version 999, this jeanie knows up to 2; install a newer jeanie"):
+    with pytest.raises(DataError, match="version 999, this jeanie knows up to 3; install a newer jeanie"):
         Library(place)
 
 
