@@ -84,15 +84,25 @@ def list_marked_tasks() -> Iterator[Task]:
 
 
 def list_periodic_tasks(
-    clips: Dataset, kind: str, label: object, seed: int, tasks: int, *, cut: bool
+    clips: Dataset,
+    kind: str,
+    label: object,
+    seed: int,
+    tasks: int,
+    *,
+    cut: bool,
+    among: Collection[int] | None = None,
 ) -> Iterator[Task]:
     """Yield recordings of a periodic movement, each with one period by another performer as the example.
 
     The tempo of the example differs from that of the recording by less than a factor of two.
     ``cut`` keeps the recording from its first to its last low point, for movements that neither start nor end at rest.
+    ``among`` are the rows of the clips that count, by default all.
     """
     chosen = random.Random(seed)
-    rows = [index for index, one in enumerate(clips.labels) if one == label]
+    rows = [
+        index for index, one in enumerate(clips.labels) if one == label and (among is None or index in among)
+    ]
     periods, recordings = [], []
     for row in rows:
         motion = clips[row]
@@ -112,15 +122,24 @@ def list_periodic_tasks(
 
 
 def list_joined_tasks(
-    clips: Dataset, kind: str, actions: Collection[object], seed: int, tasks: int
+    clips: Dataset,
+    kind: str,
+    actions: Collection[object],
+    seed: int,
+    tasks: int,
+    *,
+    among: Collection[int] | None = None,
 ) -> Iterator[Task]:
     """Yield recordings of 1 to 8 performances of one of ``actions``, and of another action, 0.2 to 1 s apart.
 
-    The example is one performance by another performer, seen by any camera.
+    The example is one performance by another performer, seen by any camera. ``among`` are the rows of the clips that
+    count, by default all.
     """
     chosen = random.Random(seed)
     labels, subjects, views = list(clips.labels), list(clips.subjects), list(clips.views)
-    rows = [index for index, label in enumerate(labels) if label is not None]
+    rows = [
+        index for index, label in enumerate(labels) if label is not None and (among is None or index in among)
+    ]
     while tasks:
         row = chosen.choice([i for i in rows if labels[i] in actions])
         here = [i for i in rows if subjects[i] == subjects[row] and views[i] == views[row]]

@@ -57,7 +57,7 @@ def check_answer(recogniser: Recogniser, model: FewShotModel, query: Motion) -> 
     with torch.no_grad():
         features = model.features(model.collate([query]), "query")
         every = model.compare(features, snapshot.features)[0]
-    found = gallery.find_nearest(features, snapshot)
+    (found,) = gallery.find_nearest(features, snapshot)
     for place in range(len(snapshot.actions)):
         expected = every[snapshot.action == place].min()
         torch.testing.assert_close(found.distances[place], expected, rtol=1e-4, atol=1e-6)

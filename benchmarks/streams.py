@@ -118,7 +118,8 @@ def main() -> None:
         f"({given.sequences} per subject). Of MSRAction3D, {given.draws} draws of 5 actions and {given.clips} clips",
         f"(seeds from {given.seed}). A movement is in place if the intersection over union with an event is at least",
         "0.5. A false name is a named event that is not in place or has another label. A delay counts from the end of",
-        "the movement to its event.\n",
+        "the movement to its event. CPU time is that of one process on a shared machine, after the first",
+        "recognition.\n",
         "| | movements | found | named in place | false names per minute | mean delay | 90 % of delays "
         "| CPU, ms per frame |",
         "|---|---|---|---|---|---|---|---|",

@@ -24,6 +24,7 @@ from jeanie.skeleton import Motion
 
 __all__ = [
     "EncoderPaths",
+    "FalseAlarms",
     "Files",
     "MetricPaths",
     "Migrate",
@@ -72,6 +73,16 @@ Shot = Annotated[
 
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings in any known format.")]
+
+
+FalseAlarms = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Largest share of other movements that may get a label, such as 0.05; replaces --threshold.",
+    ),
+]
 
 
 SkipBad = Annotated[

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    FalseAlarms,
     Migrate,
     ModelSource,
     Place,
@@ -45,14 +46,7 @@ def recognise(
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
     ] = 0.5,
-    false_alarms: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Largest share of other movements that may get a label, such as 0.05; replaces --threshold.",
-        ),
-    ] = None,
+    false_alarms: FalseAlarms = None,
     page: Annotated[
         Path | None,
         typer.Option("--explain", help="Write an HTML page that explains the answer (one file only)."),

@@ -13,6 +13,7 @@ import typer
 
 from jeanie.cli.live_count import count_in_folder, count_live
 from jeanie.cli.options import (
+    FalseAlarms,
     ModelSource,
     Place,
     accept_option_groups,
@@ -25,7 +26,7 @@ from jeanie.datasets.folders import watch_folder
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.stream.frames import ArrivedFrames, read_frames
-from jeanie.recogniser.stream.stream import Event
+from jeanie.recogniser.stream.stream import Event, StreamConfig
 from jeanie.skeleton import Motion
 from jeanie.skeleton.plausibility import list_warnings
 
@@ -33,6 +34,7 @@ __all__ = ["watch"]
 
 Persons = Literal["together", "each"]
 _CHECKED_FRAMES = 30  # of standard input
+_PROVISIONAL_SECONDS = 0.5  # between two provisional events
 
 
 @accept_option_groups
@@ -51,6 +53,17 @@ def watch(
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Also print movements that match no enrolled action.")
     ] = False,
+    provisional: Annotated[
+        bool,
+        typer.Option(
+            "--provisional",
+            help="Also print what a movement that goes on looks like, every half second, and its progress.",
+        ),
+    ] = False,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
+    ] = 0.5,
+    false_alarms: FalseAlarms = None,
     count: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +89,12 @@ def watch(
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
         loaded = model.load()
-        with suppress(KeyboardInterrupt), Recogniser.load(place, model=loaded) as recogniser:
+        with (
+            suppress(KeyboardInterrupt),
+            Recogniser.load(
+                place, model=loaded, threshold=threshold, false_alarms=false_alarms
+            ) as recogniser,
+        ):
             if not recogniser.actions:
                 raise ConfigError(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
@@ -85,7 +103,7 @@ def watch(
                 count_live(recogniser.list_examples(count), options, as_json)
                 return
             if source == "-":
-                _watch_lines(recogniser, options, persons, unknown, as_json)
+                _watch_lines(recogniser, options, persons, unknown, provisional, as_json)
                 return
             files = watch_folder(source, every=every, once=once)
             bad = (
@@ -98,25 +116,31 @@ def watch(
 
 
 def _watch_lines(
-    recogniser: Recogniser, options: ReadOptions, persons: Persons, unknown: bool, as_json: bool
+    recogniser: Recogniser,
+    options: ReadOptions,
+    persons: Persons,
+    unknown: bool,
+    provisional: bool,
+    as_json: bool,
 ) -> None:
     """Print the events in frames on standard input, each as soon as it ends."""
     stream, since = None, 0.0
+    config = StreamConfig(provisional=_PROVISIONAL_SECONDS if provisional else None)
     check = _StreamCheck(options.strict)
     for arrived in read_frames(sys.stdin, options):
         if arrived.is_new_stream:
             if stream is not None:
-                _print_events(stream.finish(), {}, since, unknown, as_json)
+                _print_events(stream.finish(), {}, since, unknown, as_json, provisional)
             stream, since = (
-                recogniser.stream(arrived.layout, rate=arrived.rate, persons=persons),
+                recogniser.stream(arrived.layout, rate=arrived.rate, persons=persons, config=config),
                 arrived.start_time,
             )
         assert stream is not None
         check.add(arrived)
-        _print_events(stream.push(arrived.joints), {}, since, unknown, as_json)
+        _print_events(stream.push(arrived.joints), {}, since, unknown, as_json, provisional)
     check.finish()
     if stream is not None:
-        _print_events(stream.finish(), {}, since, unknown, as_json)
+        _print_events(stream.finish(), {}, since, unknown, as_json, provisional)
 
 
 class _StreamCheck:
@@ -180,13 +204,19 @@ def _watch_folder(
 
 
 def _print_events(
-    events: list[Event], about: dict[str, Any], since: float, unknown: bool, as_json: bool
+    events: list[Event],
+    about: dict[str, Any],
+    since: float,
+    unknown: bool,
+    as_json: bool,
+    provisional: bool = False,
 ) -> None:
     for event in events:
         if unknown or event.label is not None:
             whose = about | ({} if event.person is None else {"person": event.person})
             ends = (since + event.seconds[0], since + event.seconds[1])
-            _print_answer(whose, event.label, event.confidence, event.distance, ends, as_json)
+            state = (event.kind, event.progress) if provisional else None
+            _print_answer(whose, event.label, event.confidence, event.distance, ends, as_json, state)
 
 
 def _print_answer(
@@ -196,14 +226,21 @@ def _print_answer(
     distance: float,
     ends: tuple[float, float] | None,
     as_json: bool,
+    state: tuple[str, float] | None = None,
 ) -> None:
-    """Print one answer on one line, immediately."""
+    """Print one answer on one line, immediately; ``state`` is the kind of an event and its progress."""
     if as_json:
         when = {} if ends is None else {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
         far = {"distance": distance if isfinite(distance) else None}
-        typer.echo(json.dumps(about | when | {"label": label, "confidence": round(confidence, 4)} | far))
+        how = {} if state is None else {"kind": state[0], "progress": round(state[1], 3)}
+        typer.echo(
+            json.dumps(about | when | {"label": label, "confidence": round(confidence, 4)} | far | how)
+        )
     else:
         parts = [f"{key} {value}" if key == "person" else str(value) for key, value in about.items()]
         parts += [] if ends is None else [f"{ends[0]:8.2f} s to {ends[1]:8.2f} s"]
-        typer.echo("  ".join([*parts, label or "unknown", f"{confidence:.2f}"]))
+        parts += [label or "unknown", f"{confidence:.2f}"]
+        kind, progress = state or ("final", 1.0)
+        words = {"provisional": f"going on, {100 * progress:.0f} %", "withdrawn": "withdrawn"}
+        typer.echo("  ".join([*parts, *([words[kind]] if kind in words else [])]))
     sys.stdout.flush()

@@ -15,13 +15,21 @@ from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import Side
 from jeanie.recogniser.background import BackgroundSet, CohortStatistics, log_distance
+from jeanie.recogniser.confidence import compute_evidence
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.recogniser.library.library import Example, Library
 from jeanie.recogniser.search.windows import compute_coarse_basis, project_features
 from jeanie.skeleton import Motion
 
-__all__ = ["Gallery", "GallerySnapshot", "NearestExamples", "encode_motions", "find_middle"]
+__all__ = [
+    "Gallery",
+    "GallerySnapshot",
+    "NearestExamples",
+    "compute_answer_evidence",
+    "encode_motions",
+    "find_middle",
+]
 
 MIN_FRAMES, MIN_JOINTS = 2, 5
 PRUNING_SIZE = 512  # number of examples from which pruning by lower bounds is faster
@@ -122,35 +130,41 @@ class Gallery:
             return self._snapshot
 
     @torch.no_grad()
-    def find_nearest(self, query: Features, snapshot: GallerySnapshot) -> NearestExamples:
-        """Return the nearest example of each action.
+    def find_nearest(self, queries: Features, snapshot: GallerySnapshot) -> list[NearestExamples]:
+        """Return the nearest example of each action, per query.
 
         With many examples, lower bounds prune most of them: features projected on a few orthonormal directions are
         never farther apart than the features themselves, so the same holds for every alignment. An example whose
         bound exceeds the distance of another example of its action cannot be the nearest.
         """
-        count = len(snapshot.targets) - len(snapshot.ids)
         if snapshot.coarse is None or self._basis is None:
             rows = torch.arange(len(snapshot.ids), device=snapshot.action.device)
-            distances = self.model.compare(query, snapshot.targets)[0]
-            others, distances = distances[:count], distances[count:]
-        else:
-            bound = self.model.compare(project_features(query, self._basis), snapshot.coarse)[0]
-            bound = bound * (1 - _ROUNDING) - 1e-7
-            _, rows = _find_minima(bound, snapshot.action, len(snapshot.actions))
-            first = torch.cat([torch.arange(count, device=rows.device), count + rows])
-            distances = self.model.compare(query, snapshot.targets[first])[0]
-            others, distances = distances[:count], distances[count:]
-            is_candidate = bound <= distances[snapshot.action]
-            is_candidate[rows] = False
-            candidates = is_candidate.nonzero()[:, 0]
-            if len(candidates):
-                more = self.model.compare(query, snapshot.targets[count + candidates])[0]
-                distances, rows = torch.cat([distances, more]), torch.cat([rows, candidates])
-        nearest, best = _find_minima(distances, snapshot.action[rows], len(snapshot.actions))
-        background, recordings = others.split([count - snapshot.recordings, snapshot.recordings])
-        statistics = CohortStatistics.from_distances(background[None])[0]
-        return NearestExamples(nearest, rows[best], statistics, log_distance(recordings), len(rows))
+            return [
+                _select_nearest(distances, rows, snapshot)
+                for distances in self.model.compare(queries, snapshot.targets)
+            ]
+        return [
+            self._find_nearest_pruned(queries[at : at + 1], snapshot, self._basis)
+            for at in range(len(queries))
+        ]
+
+    def _find_nearest_pruned(
+        self, query: Features, snapshot: GallerySnapshot, basis: Tensor
+    ) -> NearestExamples:
+        assert snapshot.coarse is not None
+        count = len(snapshot.targets) - len(snapshot.ids)
+        bound = self.model.compare(project_features(query, basis), snapshot.coarse)[0]
+        bound = bound * (1 - _ROUNDING) - 1e-7
+        _, rows = _find_minima(bound, snapshot.action, len(snapshot.actions))
+        first = torch.cat([torch.arange(count, device=rows.device), count + rows])
+        distances = self.model.compare(query, snapshot.targets[first])[0]
+        is_candidate = bound <= distances[count:][snapshot.action]
+        is_candidate[rows] = False
+        candidates = is_candidate.nonzero()[:, 0]
+        if len(candidates):
+            more = self.model.compare(query, snapshot.targets[count + candidates])[0]
+            distances, rows = torch.cat([distances, more]), torch.cat([rows, candidates])
+        return _select_nearest(distances, rows, snapshot)
 
     @torch.no_grad()
     def _refresh(self, revision: int, old: GallerySnapshot | None) -> GallerySnapshot | None:
@@ -322,6 +336,42 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
     is_near = total <= (1 + _TIE) * total.min()
     size = clips.values.flatten(1).double().sum(1)
     return int(size.masked_fill(~is_near, -torch.inf).argmax())
+
+
+def compute_answer_evidence(
+    label: str, distances: dict[str, float], found: NearestExamples, snapshot: GallerySnapshot
+) -> Float[Tensor, " 10"]:
+    """Return the evidence for the nearest action. Its negative examples count as another action."""
+    others = [
+        distance
+        for other, distance in distances.items()
+        if other != label and (other == NEGATIVE_PREFIX + label or not other.startswith(NEGATIVE_PREFIX))
+    ]
+    action = snapshot.actions.index(label)
+    row = int(found.rows[action])
+    nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
+    own = torch.cat([logs[1:], found.calibration.to(logs)])
+    return compute_evidence(
+        nearest,
+        min(logs[1:], default=nearest),
+        snapshot.background[row].with_members(snapshot.members[row]),
+        found.background.with_members(own),
+        snapshot.within_action[action],
+        1 + len(others),
+        len(own),
+    )
+
+
+def _select_nearest(
+    distances: Float[Tensor, " target"], rows: Int[Tensor, " example"], snapshot: GallerySnapshot
+) -> NearestExamples:
+    """Return the nearest of some examples, from the distances to all other targets and to these examples."""
+    count = len(snapshot.targets) - len(snapshot.ids)
+    others, distances = distances[:count], distances[count:]
+    nearest, best = _find_minima(distances, snapshot.action[rows], len(snapshot.actions))
+    background, recordings = others.split([count - snapshot.recordings, snapshot.recordings])
+    statistics = CohortStatistics.from_distances(background[None])[0]
+    return NearestExamples(nearest, rows[best], statistics, log_distance(recordings), len(rows))
 
 
 def _find_minima(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ first frame makes each person get events of their own, ``{"count": "squat"}`` co
 import asyncio
 import json
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
@@ -24,7 +25,148 @@ INVALID, TOO_LARGE, TRY_LATER, POLICY = 1007, 1009, 1013, 1008
 _POLL_SECONDS = 0.005
 
 
-def make_stream_router(service: Service, rules: AccessRules) -> APIRouter:
+class _SessionRecogniser:
+    """The recogniser of the service with the threshold of one stream."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self.threshold = service, service.recogniser.threshold
+
+    @property
+    def library(self) -> Library:
+        return self._service.recogniser.library
+
+    @property
+    def actions(self) -> Mapping[str, int]:
+        return self._service.recogniser.actions
+
+    def recognise_all(self, motions: Iterable[Motion]) -> list[Recognition]:
+        """Recognise motions; nothing below the threshold of this stream has a label."""
+        with self._service.lock:
+            answers = self._service.recogniser.recognise_all(motions)
+        return [self._apply_threshold(found) for found in answers]
+
+    def _apply_threshold(self, found: Recognition) -> Recognition:
+        is_known = found.nearest is not None and found.confidence >= max(self.threshold, 1e-6)
+        return replace(found, label=found.nearest if is_known else None)
+
+
+class StreamSession:
+    """One stream. A thread reads its frames from a bounded queue, because a movement takes a while to recognise.
+
+    Args:
+        service: The service.
+        loop: The event loop that sends answers.
+    """
+
+    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+        limits = service.config.limits
+        self._service, self._loop = service, loop
+        self._recogniser = _SessionRecogniser(service)
+        self._lines: queue.Queue[str | None] = queue.Queue(limits.waiting)
+        self.answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._waiting = limits.waiting
+        self.is_slow = False
+        self._is_cancelled = False
+        self._count = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def offer(self, text: str | None) -> bool:
+        """Add a message, or None for the end; return False if too many are waiting."""
+        try:
+            self._lines.put_nowait(text)
+        except queue.Full:
+            return False
+        return True
+
+    def cancel(self) -> None:
+        """End the thread without further answers."""
+        self._is_cancelled = True
+        with suppress(queue.Full):
+            self._lines.put_nowait(None)
+
+    def _read_lines(self) -> Iterator[str]:
+        while not self._is_cancelled and (text := self._lines.get()) is not None:
+            control = _parse_control(text)
+            if control is None:
+                self._count += 1
+                self._service.metrics.frames.inc()
+                yield text
+                self._answer({"type": "ack", "frames": self._count})
+            elif "threshold" in control:
+                self._recogniser.threshold = control["threshold"]
+                self._answer({"type": "threshold", "threshold": control["threshold"]})
+            else:
+                return
+
+    def _run(self) -> None:
+        """Recognise the frames of the queue until it ends."""
+        try:
+            self._recognise()
+        except JeanieError as error:
+            self._answer({**describe_problem(422, str(error)), "type": "problem"})
+        except Exception:
+            self._answer({**describe_problem(500, "an unexpected error ended the stream"), "type": "problem"})
+            raise
+        finally:
+            self._answer(None)
+
+    def _recognise(self) -> None:
+        stream: Stream | None = None
+        since = 0.0
+        for arrived in read_frames(self._read_lines()):
+            if arrived.is_new_stream or stream is None:
+                self._report(stream.finish() if stream else [], since)
+                stream = Stream(self._recogniser, arrived.layout, rate=arrived.rate)
+                since = arrived.start_time
+            self._report(stream.push(arrived.joints), since)
+        if not self._is_cancelled:
+            self._report(stream.finish() if stream else [], since)
+
+    def _report(self, events: list[Event], since: float) -> None:
+        for event in events:
+            start, end = event.seconds
+            self._service.metrics.events.labels(str(event.label is not None).lower()).inc()
+            self._answer(
+                {
+                    "type": "event",
+                    "start": round(since + start, 3),
+                    "end": round(since + end, 3),
+                    "label": event.label,
+                    "confidence": round(event.confidence, 4),
+                    "distance": event.distance if isfinite(event.distance) else None,
+                }
+            )
+
+    def _answer(self, message: dict[str, Any] | None) -> None:
+        if not self._is_cancelled:
+            with suppress(RuntimeError):  # the loop is closed: the service has stopped
+                self._loop.call_soon_threadsafe(self._put_answer, message)
+
+    def _put_answer(self, message: dict[str, Any] | None) -> None:
+        if self.answers.qsize() >= self._waiting and message is not None:
+            self.is_slow = True  # the client does not read: stop here, memory stays bounded
+        else:
+            self.answers.put_nowait(message)
+
+
+def _parse_control(text: str) -> dict[str, Any] | None:
+    """Return a control message, or None for a frame."""
+    if len(text) > _CONTROL_CHARS or ("threshold" not in text and "end" not in text):
+        return None
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict) or values.keys() not in ({"threshold"}, {"end"}):
+        return None
+    threshold = values.get("threshold", 0.5)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise DataError(f"'threshold' is a confidence from 0 to 1, got {str(threshold)[:40]!r}")
+    return values
+
+
+def make_stream_router(service: Service) -> APIRouter:
     """Return the route of streams."""
     router = APIRouter()
     limits = service.config.limits

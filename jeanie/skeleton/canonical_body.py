@@ -4,6 +4,9 @@ A body is centred between its shoulders and hips, divided by its size and rotate
 frame rate do not matter.
 """
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -15,6 +18,7 @@ from jeanie.skeleton.resample import interpolate_gaps
 
 __all__ = [
     "BODY",
+    "BodyMeasures",
     "append_path",
     "average_over_time",
     "compute_canonical_body",
@@ -140,6 +144,56 @@ def normalise_bodies(
     length = line.norm(dim=-1, keepdim=True)
     unit = torch.where(length > _MIN_LINE, line / length.clamp_min(_MIN_LINE), line.new_tensor([1.0, 0.0]))
     return _rotate(body, unit), _rotate(path[:, :, None], unit)[:, :, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class BodyMeasures:
+    """Measures of each frame that give the place, size and direction of bodies. A stream measures each frame once.
+
+    ``lengths`` are those of the bones, ``lines`` lead from left to right in the plane of the ground.
+    """
+
+    centres: Float[np.ndarray, "frame person 1 3"]
+    lengths: Float[np.ndarray, "frame person bone"]
+    lines: Float[np.ndarray, "frame person 2"]
+
+    @classmethod
+    def from_joints(
+        cls, joints: Float[np.ndarray, "frame person 15 3"], present: Bool[np.ndarray, "person 15"]
+    ) -> "BodyMeasures":
+        """Measure bodies, as ``normalise_bodies`` does."""
+        trunk = np.zeros_like(present)
+        trunk[:, _LEFT + _RIGHT] = present[:, _LEFT + _RIGHT]
+        trunk = np.where(trunk.any(1, keepdims=True), trunk, present)
+        weight = (trunk / np.maximum(trunk.sum(1, keepdims=True), 1)).astype(joints.dtype)
+        bones = joints[:, :, _CHILD] - joints[:, :, _PARENT]
+        both = (present[:, _LEFT] & present[:, _RIGHT])[..., None]
+        lines = ((joints[:, :, _RIGHT] - joints[:, :, _LEFT]) * both).sum(2)[..., [0, 2]]
+        centres = (weight[:, :, None] * joints).sum(2, keepdims=True)
+        return cls(centres, np.sqrt((bones * bones).sum(-1)), lines)
+
+    def place(
+        self,
+        joints: Float[np.ndarray, "frame person 15 3"],
+        lengths: Float[np.ndarray, "frame person bone"],
+        lines: Float[np.ndarray, "frame person 2"],
+        present: Bool[np.ndarray, "person 15"],
+    ) -> tuple[Float[np.ndarray, "frame person 15 3"], Float[np.ndarray, "frame person"]]:
+        """Return centred bodies of size 1 that face the camera, and their sizes.
+
+        ``lengths`` and ``lines`` are means of these measures over some time.
+        """
+        known = (present[:, _PARENT] & present[:, _CHILD]).astype(joints.dtype)
+        usual = np.maximum((known * np.array(_LENGTHS, joints.dtype)).sum(1), 1e-6)
+        size = (lengths * known).sum(-1) / usual
+        size = np.where(size > 1e-6, size, 1.0).astype(joints.dtype)
+        lines = lines / size[..., None]
+        length = np.sqrt((lines * lines).sum(-1, keepdims=True))
+        ahead = np.array([1.0, 0.0], joints.dtype)
+        unit = np.where(length > _MIN_LINE, lines / np.maximum(length, _MIN_LINE), ahead)
+        c, s = unit[..., :1], unit[..., 1:]
+        x, y, z = np.moveaxis((joints - self.centres) / size[..., None, None] * present[..., None], -1, 0)
+        return np.stack([c * x + s * z, y, c * z - s * x], -1), size
 
 
 def compute_centres(

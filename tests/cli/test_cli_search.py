@@ -1,6 +1,7 @@
 """``jeanie find``, ``jeanie watch`` and ``jeanie align`` as a user meets them."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -99,6 +100,21 @@ def test_watch_tells_events_of_lines(library, show):
     readable = run("watch", "-", "--library", library, "--unknown", text=lines_of(joints))
     assert "kick_forward" in readable.stdout
     assert len(readable.stdout.splitlines()) >= len(events)
+
+
+def test_watch_tells_movements_that_go_on(library, show):
+    joints, _ = show
+    text = lines_of(joints)
+    done = run("watch", "-", "--library", library, "--provisional", "--json", text=text)
+    assert done.exit_code == 0, done.output
+    events = [json.loads(row) for row in done.stdout.splitlines()]
+    assert {event["kind"] for event in events} >= {"final", "provisional"}
+    assert all(0 <= event["progress"] <= 1 for event in events)
+    readable = run("watch", "-", "--library", library, "--provisional", text=text)
+    assert re.search(r"going on, \d+ %", readable.stdout)
+    careful = run("watch", "-", "--library", library, "--false-alarms", "0", "--json", text=text)
+    assert careful.exit_code == 0, careful.output
+    assert careful.stdout == ""
 
 
 @pytest.mark.processes

@@ -11,8 +11,8 @@ from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
 from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_costs
 from jeanie.recogniser.exercise.passes import measure_pass
 from jeanie.recogniser.exercise.repetitions import CountConfig, Repetition, describe_pass
+from jeanie.recogniser.stream.motion_buffer import MotionBuffer
 from jeanie.recogniser.stream.pose_sampler import PoseSampler
-from jeanie.recogniser.stream.segmenter import MotionBuffer
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
@@ -86,8 +86,8 @@ class RepetitionCounter:
             if measured.similarity >= self._config.similarity and measured.amplitude >= self._config.smallest:
                 repetitions.append(
                     describe_pass(
-                        measured, poses[measured.start : measured.end], self._cycle, self._config, self._sampler,
-                        self._rate, since=passage.start,
+                        measured, poses[measured.start : measured.end], self._cycle, self._config.complete,
+                        self._rate, since=one.start,
                     )
                 )  # fmt: skip
         self._decoder.forget_before(self._reported)

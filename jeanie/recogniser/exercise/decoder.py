@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jeanie.recogniser.exercise.cycle import Cycle
 
-__all__ = ["CycleDecoder", "Pass", "compute_costs"]
+__all__ = ["CycleDecoder", "Pass", "compute_axes", "compute_costs", "make_templates"]
 
 # The unit of cost is the variance of the cycle: 1 per tick is a person who stays at the mean pose.
 _CAP = 6.0  # largest cost of a tick
@@ -39,27 +39,37 @@ def compute_costs(
     """Return the cost of each tick at each pose of the cycle, in full and at half the amplitude.
 
     Only the principal directions of the cycle count, so noise and posture of joints that do not take part cost nothing.
-    Squared distances are divided by the variance of the cycle. The half amplitude is about the line from the first pose
-    to the last.
+    Squared distances are divided by the variance of the cycle.
     """
     scale = cycle.weights.sqrt()[:, None]
     centre = cycle.poses.mean(0)
-    is_visible = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
-    recorded_poses = (torch.where(is_visible, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
-    cycle_poses = ((cycle.poses - centre) * scale).flatten(1)
-    _, sizes, axes = torch.linalg.svd(cycle_poses, full_matrices=False)
-    explained = sizes.square().cumsum(0) / sizes.square().sum()
-    basis = axes[: int((explained < _EXPLAINED).sum()) + 1].T
-    recorded_poses, cycle_poses = recorded_poses @ basis, cycle_poses @ basis
-    share = torch.linspace(0, 1, len(cycle), dtype=cycle_poses.dtype)[:, None]
-    line = cycle_poses[0] + share * (cycle_poses[-1] - cycle_poses[0])
-    templates = torch.stack([cycle_poses, line + _HALF * (cycle_poses - line)])
-    variance = cycle_poses.square().sum(1).mean()
-    squared = torch.cdist(recorded_poses, templates.flatten(0, 1)).square() / variance
+    seen = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
+    ours = (torch.where(seen, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
+    theirs = ((cycle.poses - centre) * scale).flatten(1)
+    kept = compute_axes(theirs)
+    ours, theirs = ours @ kept, theirs @ kept
+    templates = make_templates(theirs)
+    variance = theirs.square().sum(1).mean()
+    squared = torch.cdist(ours, templates.flatten(0, 1)).square() / variance
     costs: Float[np.ndarray, "tick amplitude pose"] = (
         squared.clamp_max(_CAP).unflatten(1, templates.shape[:2]).numpy()
     )
     return costs
+
+
+def make_templates(poses: Float[Tensor, " pose *any"]) -> Float[Tensor, "2 pose *any"]:
+    """Return a cycle in full and at half the amplitude, about the line from the first pose to the last."""
+    share = torch.linspace(0, 1, len(poses), dtype=poses.dtype).reshape(-1, *[1] * (poses.ndim - 1))
+    line = poses[0] + share * (poses[-1] - poses[0])
+    return torch.stack([poses, line + _HALF * (poses - line)])
+
+
+def compute_axes(poses: Float[Tensor, "pose 45"]) -> Float[Tensor, "45 axis"]:
+    """Return the principal directions of poses about their mean."""
+    _, sizes, axes = torch.linalg.svd(poses, full_matrices=False)
+    explained = sizes.square().cumsum(0) / sizes.square().sum()
+    kept: Tensor = axes[: int((explained < _EXPLAINED).sum()) + 1].T
+    return kept
 
 
 class CycleDecoder:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jeanie.alignment import trace
 from jeanie.recogniser.exercise.cycle import CORE, Cycle, make_cycle
-from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_costs
+from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_axes, compute_costs, make_templates
 
 __all__ = [
     "MeasuredPass",
@@ -24,6 +24,10 @@ __all__ = [
 _WIDER = (2.0, 4.0)  # factors of the cost of other movements; the second if the first finds nothing
 _OWN_SIMILARITY = 0.7  # of a repetition with the other repetitions of the same recording
 _SURE = 0.85  # mean similarity
+_OUTLIER = (
+    3.0  # a pass differs at most this many times as much from the person's own cycle as the better half
+)
+_TOLERANCE = 0.2  # a smaller difference is never too much
 _NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
 
 
@@ -46,25 +50,30 @@ class MeasuredPass:
 
 
 def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> MeasuredPass:
-    """Align a pass with its cycle and measure it.
+    """Align a pass with its cycle, in full or at half the amplitude, and measure it.
 
-    With aligned poses q and r about their means, and the joints' weights in the product, the amplitude is
-    <q, r> / <r, r> and the similarity <q, r> / sqrt(<q, q> <r, r>).
+    With aligned poses q and r about their means, and the joints' weights in the product, the similarity is
+    <q, r> / sqrt(<q, q> <r, r>). The amplitude is |P q| / |P r|, where P projects on the principal directions of the
+    cycle: a movement in another manner is not smaller, and noise of other joints does not count.
     """
     part = poses[one.start : one.end].to(cycle.poses)
     weights = cycle.weights * (part != 0).any(-1).all(0)
     scale = weights.sqrt()[:, None]
-    cost = torch.cdist((part * scale).flatten(1), (cycle.poses * scale).flatten(1)).square()
-    path = trace(cost[None], gamma=0.0)[0].path
-    recorded_poses, cycle_poses = part[path[:, 0]], cycle.poses[path[:, 1]]
-    q, r = (side - side.mean(0) for side in (recorded_poses, cycle_poses))
-    common, own, other = ((weights[:, None] * product).sum() for product in (q * r, q * q, r * r))
+    templates = (make_templates(cycle.poses) * scale).flatten(2)
+    cost = torch.cdist((part * scale).flatten(1)[None], templates).square()
+    path = min(trace(cost, gamma=0.0), key=lambda alignment: float(alignment.distance)).path
     first = int(path[path[:, 1] == 0, 0].max())
     last = int(path[path[:, 1] == len(cycle) - 1, 0].min())
+    path = path[(path[:, 0] >= first) & (path[:, 0] <= max(last, first + 1))]  # without rest before and after
+    ours, theirs = part[path[:, 0]], cycle.poses[path[:, 1]]
+    q, r = (side - side.mean(0) for side in (ours, theirs))
+    common, own, other = ((weights[:, None] * product).sum() for product in (q * r, q * q, r * r))
+    axes = compute_axes((r * scale).flatten(1))
+    size, full = ((side * scale).flatten(1) @ axes for side in (q, r))
     return MeasuredPass(
         one.start + first,
         max(one.start + last, one.start + first + 1) + 1,
-        float(common / other.clamp_min(1e-12)),
+        float(size.norm() / full.norm().clamp_min(1e-6)),
         float(common / (own * other).sqrt().clamp_min(1e-12)),
         recorded_poses.mean(0) * (weights > 0)[:, None],
         cycle_poses.mean(0) * (weights > 0)[:, None],
@@ -109,12 +118,25 @@ def find_passes(
         return []
     own = adapt_cycle(changed, cycle, best)
     passes = _decode(changed, own, other, _OWN_SIMILARITY)
-    measured = [measure_pass(changed, cycle, Pass(passage.start, passage.end)) for passage in passes]
+    measured = [measure_pass(changed, cycle, Pass(one.start, one.end)) for one in passes]
+    least = _find_least_similarity(passes)
     return [
-        replace(passage, start=bounds.start, end=bounds.end)
-        for passage, bounds in zip(measured, passes, strict=True)
-        if passage.similarity >= similarity
+        replace(one, start=whole.start, end=whole.end)
+        for one, whole in zip(measured, passes, strict=True)
+        if one.similarity >= similarity and whole.similarity >= least
     ]
+
+
+def _find_least_similarity(passes: list[MeasuredPass]) -> float:
+    """Return the similarity to the person's own cycle below which a pass is another movement.
+
+    Repetitions by one person are alike: the difference of a pass from the cycle, 1 - similarity, is at most a few times
+    that of the better half of the passes.
+    """
+    if not passes:
+        return 0.0
+    differences = sorted(1 - one.similarity for one in passes)
+    return 1 - max(_OUTLIER * differences[(len(passes) - 1) // 2], _TOLERANCE)
 
 
 def adapt_cycle(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]) -> Cycle:

@@ -14,10 +14,14 @@ from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
 from jeanie.recogniser.exercise.passes import MeasuredPass, find_passes
-from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE, PoseSampler
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["CountConfig", "Repetition", "RepetitionCount", "count", "describe_pass"]
+
+_POSES = 24  # of one repetition of the example
+_MIN_RATE, _MAX_RATE = 5.0, 60.0  # poses per second
+_SMALLEST_USUAL = 0.6  # amplitude: a person whose repetitions are smaller does partial ones
 
 
 class CountConfig(Config):
@@ -32,7 +36,7 @@ class CountConfig(Config):
         default=0.6,
         gt=0,
         le=2,
-        description="amplitude, relative to the example, below which a repetition is partial",
+        description="amplitude, relative to the example and to the usual repetition, below which one is partial",
     )
     smallest: float = Field(
         default=0.25, gt=0, le=1, description="amplitude below which a movement is ignored"
@@ -179,16 +183,17 @@ def count(
         raise ConfigError("no example to count; give a recording of one repetition")
     sampler = PoseSampler(motion.layout, 1, motion.rate or 30.0)
     person = motion.select_most_active(1)
-    poses = sampler.push(person.joints, person.valid).poses[:, 0].double()
-    cycles = [extract_cycle(sample, sampler.rate, config.repetitions) for sample in examples]
-    if not len(poses):  # fewer frames than one tick
+    ticks = sampler.push(person.joints, person.valid).poses[:, 0].double()
+    cycles = [_sample_cycle(one, config) for one in examples]
+    if not len(ticks):  # fewer frames than one tick
         return RepetitionCount((), cycles[-1].seconds)
-    candidates = [find_passes(poses, cycle, config.other, config.similarity) for cycle in cycles]
-    best = max(
-        range(len(cycles)),
-        key=lambda at: sum(passage.similarity * (passage.end - passage.start) for passage in candidates[at]),
-    )
-    cycle, own = cycles[best], candidates[best]
+    found = [
+        find_passes(_resample(ticks, cycle.rate / sampler.rate), cycle, config.other, config.similarity)
+        for cycle in cycles
+    ]
+    best = max(range(len(cycles)), key=lambda at: _rank_passes(found[at]) / cycles[at].rate)
+    cycle, own = cycles[best], found[best]
+    poses = _resample(ticks, cycle.rate / sampler.rate)
     reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
     sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
     main, secondary = (
@@ -197,41 +202,75 @@ def count(
     # a symmetric movement is its own mirror image, and that of a step is the next step
     passes = main + [row for row in secondary if not any(_overlap(row[0], other) for other, _ in main)]
     rate = motion.rate or 30.0
+    complete = _find_complete([one for one, _ in passes], config)
     repetitions = [
-        describe_pass(
-            passage, poses[passage.start : passage.end], cycle, config, sampler, rate, is_mirrored=is_mirrored
-        )
-        for passage, is_mirrored in sorted(passes, key=lambda row: row[0].start)
-        if passage.amplitude >= config.smallest
+        describe_pass(one, poses[one.start : one.end], cycle, complete, rate, is_mirrored=is_mirrored)
+        for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
+        if one.amplitude >= config.smallest
     ]
     return RepetitionCount(tuple(repetitions), cycle.seconds)
 
 
+def _sample_cycle(example: Motion, config: CountConfig) -> Cycle:
+    """Return one repetition of an example at a rate that gives it a fixed number of poses.
+
+    Costs of the search are per tick, so that fast and slow exercises are searched alike.
+    """
+    seconds = extract_cycle(example, MAX_TICK_RATE, config.repetitions).seconds
+    return extract_cycle(example, min(max(_POSES / seconds, _MIN_RATE), _MAX_RATE), config.repetitions)
+
+
+def _resample(poses: Float[Tensor, "tick 15 3"], factor: float) -> Float[Tensor, "other 15 3"]:
+    """Return poses at ``factor`` times the rate, by linear interpolation between the middles of ticks."""
+    count = max(1, round(len(poses) * factor))
+    at = ((torch.arange(count, dtype=poses.dtype) + 0.5) / factor - 0.5).clamp(0, len(poses) - 1)
+    low = at.floor().long()
+    return torch.lerp(poses[low], poses[(low + 1).clamp_max(len(poses) - 1)], (at - low)[:, None, None])
+
+
+def _rank_passes(passes: list[MeasuredPass]) -> float:
+    return sum(one.similarity * (one.end - one.start) for one in passes)
+
+
+def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:
+    """Return the amplitude of a complete repetition.
+
+    A person who always moves less than the example does not do partial repetitions only: half of the repetitions are
+    complete, if they have a certain size.
+    """
+    sizes = sorted(one.amplitude for one in passes)
+    usual = sizes[len(sizes) // 2] if len(sizes) > 1 else 1.0
+    return config.complete * min(1.0, max(usual, _SMALLEST_USUAL))
+
+
 def _overlap(one: MeasuredPass, other: MeasuredPass) -> bool:
-    """Return whether two passes have more in common than a third of the shorter one."""
+    """Return whether two passes have more in common than a fifth of the shorter one."""
     common = min(one.end, other.end) - max(one.start, other.start)
-    return common > min(one.end - one.start, other.end - other.start) / 3
+    return common > min(one.end - one.start, other.end - other.start) / 5
 
 
 def describe_pass(
     passage: MeasuredPass,
     poses: Float[Tensor, "tick 15 3"],
     cycle: Cycle,
-    config: CountConfig,
-    sampler: PoseSampler,
+    complete: float,
     rate: float,
     since: int = 0,
     is_mirrored: bool = False,
 ) -> Repetition:
-    """Return the repetition of a pass, in frames and with the angles of its poses; ``since`` is the tick of pose 0."""
+    """Return the repetition of a pass, in frames and with the angles of its poses.
+
+    A tick of the pass is a pose of the cycle. ``since`` is the tick of pose 0, ``complete`` the smallest amplitude of a
+    complete repetition.
+    """
     return Repetition(
-        start=(since + passage.start) * sampler.frames,
-        end=(since + passage.end) * sampler.frames,
+        start=round((since + one.start) * rate / cycle.rate),
+        end=round((since + one.end) * rate / cycle.rate),
         rate=rate,
-        amplitude=passage.amplitude,
-        is_partial=passage.amplitude < config.complete,
-        similarity=passage.similarity,
-        tempo=(passage.end - passage.start - 1) / sampler.rate / cycle.seconds,
+        amplitude=one.amplitude,
+        is_partial=one.amplitude < complete,
+        similarity=one.similarity,
+        tempo=(one.end - one.start - 1) / cycle.rate / cycle.seconds,
         ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
         is_mirrored=is_mirrored,
     )

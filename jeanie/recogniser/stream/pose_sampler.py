@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from jeanie.skeleton.canonical_body import compute_centres, normalise_bodies
+from jeanie.skeleton.canonical_body import BodyMeasures
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 
@@ -35,77 +36,95 @@ class PoseSampler:
     """Convert frames to ticks. The sampler keeps the last two seconds, however long the stream is.
 
     A tick is the mean of ``frames`` frames. A missing joint keeps its last position. A person without any visible
-    joint has speed 0.
+    joint has speed 0. Every tick is measured once: size and facing direction are means of the measures in memory.
     """
 
     def __init__(self, layout: Layout, persons: int, rate: float) -> None:
-        self._mapping = map_joints(layout, CORE)
+        weights = map_joints(layout, CORE).weights
+        count = max(1, int((weights > 0).sum(-1).max()))
+        self._weights, self._sources = (part.numpy() for part in weights.topk(count))
         self._z_up = layout.up == "z"
         self.frames = max(1, round(rate / MAX_TICK_RATE))
         self.rate = rate / self.frames
         self.lag = max(1, round(_LAG_SECONDS * self.rate))
         self._past = max(self.lag + 1, round(_PAST_SECONDS * self.rate))
         self._rest = (
-            torch.zeros(0, persons, len(layout), 3),
-            torch.zeros(0, persons, len(layout), dtype=torch.bool),
+            np.zeros((0, persons, len(layout), 3), np.float32),
+            np.zeros((0, persons, len(layout)), np.bool_),
         )
-        self._held = torch.zeros(persons, 15, 3)
-        self._known = torch.zeros(persons, 15, dtype=torch.bool)
-        self._joints = torch.zeros(0, persons, 15, 3)
-        self._seen = torch.zeros(0, persons, dtype=torch.bool)
+        self._held = np.zeros((persons, len(CORE), 3), np.float32)
+        self._known = np.zeros((persons, len(CORE)), np.bool_)
+        # of the last ticks: joints, visibility, lengths of the bones, line from left to right
+        self._memory: tuple[np.ndarray, ...] | None = None
 
     def push(
         self, joints: Float[Tensor, "frame person joint 3"], valid: Bool[Tensor, "frame person joint"]
     ) -> PoseSamples:
         """Return the ticks that these frames complete."""
-        joints, valid = (torch.cat([old, new]) for old, new in zip(self._rest, (joints, valid), strict=True))
-        used = len(joints) // self.frames * self.frames
-        self._rest = joints[used:], valid[used:]
-        core, is_valid = self._mapping.apply(joints[:used], valid[:used])
+        new = (joints.float().numpy(force=True), valid.numpy(force=True))
+        every, there = (np.concatenate(pair) for pair in zip(self._rest, new, strict=True))
+        whole = len(every) // self.frames * self.frames
+        self._rest = every[whole:], there[whole:]
+        if not whole:
+            persons = every.shape[1]
+            return PoseSamples(
+                torch.zeros(0, persons, len(CORE), 3),
+                torch.zeros(0, persons),
+                torch.zeros(0, persons, dtype=torch.bool),
+            )
+        core, present = self._map_joints(every[:whole], there[:whole])
+        core, present = (part.reshape(-1, self.frames, *part.shape[1:]) for part in (core, present))
+        count = present.sum(1)
+        means = (core * present[..., None]).sum(1) / np.maximum(count, 1)[..., None]
+        held = self._hold_missing_joints(means.astype(np.float32), count > 0)
+        return self._compute_samples(held, (count > 0).any(-1))
+
+    def _map_joints(self, joints: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the core joints, with y upwards, and their mask; a joint is valid if all its sources are."""
+        present = (valid[..., self._sources] | (self._weights == 0)).all(-1) & (self._weights[:, 0] > 0)
+        core = (joints[..., self._sources, :] * self._weights[..., None]).sum(-2)
         if self._z_up:
-            x, y, z = core.unbind(-1)
-            core = torch.stack([x, z, -y], -1)
-        core, is_valid = (x.unflatten(0, (-1, self.frames)) for x in (core, is_valid))
-        count = is_valid.sum(1)
-        means = (core * is_valid[..., None]).sum(1) / count.clamp_min(1)[..., None]
-        return self._compute_samples(self._hold_missing_joints(means, count > 0), (count > 0).any(-1))
+            core = np.stack([core[..., 0], core[..., 2], -core[..., 1]], -1)
+        return core, present
 
-    def _hold_missing_joints(self, means: Tensor, is_valid: Tensor) -> Tensor:
+    def _hold_missing_joints(self, means: np.ndarray, there: np.ndarray) -> np.ndarray:
         """Return poses in which every missing joint keeps its last known position."""
-        poses = []
-        for pose, is_seen in zip(means, is_valid, strict=True):
-            self._held = torch.where(is_seen[..., None], pose, self._held)
-            self._known = self._known | is_seen
-            poses.append(self._held)
-        return torch.stack(poses) if poses else means
+        if there.all():
+            self._held, self._known = means[-1], np.ones_like(self._known)
+            return means
+        # the last tick, up to each one, that shows the joint; 0 is the past
+        rows = np.arange(1, len(means) + 1)[:, None, None]
+        at = np.maximum.accumulate(np.where(there, rows, 0), 0)[..., None]
+        held = np.take_along_axis(np.concatenate([self._held[None], means]), at, 0)
+        self._held, self._known = held[-1], self._known | there.any(0)
+        return held
 
-    def _compute_samples(self, joints: Tensor, seen: Tensor) -> PoseSamples:
+    def _compute_samples(self, joints: np.ndarray, seen: np.ndarray) -> PoseSamples:
         """Return poses and speeds of new ticks; each uses the two seconds before it."""
-        new = len(joints)
-        joints, seen = torch.cat([self._joints, joints]), torch.cat([self._seen, seen])
-        first = max(0, len(joints) - self._past + 1)
-        self._joints, self._seen = joints[first:], seen[first:]
-        if not new:
-            return PoseSamples(joints[:0], torch.zeros(0, joints.shape[1]), seen[:0])
-        missing = self._past - 1 - (len(joints) - new)
-        early = torch.cat([joints[:1].expand(missing, *joints.shape[1:]), joints])
-        past = early.unfold(0, self._past, 1).movedim(-1, 2)  # [tick, person, past, 15, 3]
-        flat = past.flatten(0, 1)
-        present = self._known.expand(new, *self._known.shape).flatten(0, 1)
-        body, _ = normalise_bodies(flat, present)
-        size = _compute_unit_length(flat, present, body)
-        moved = flat[:, -1] - flat[:, -1 - self.lag]
-        square = (moved.square().sum(-1) * present).topk(_MOVING).values.mean(-1)
-        speed = (square.sqrt() / size * (self.rate / self.lag)).unflatten(0, (new, -1))
-        wide = torch.cat([torch.zeros(missing, *seen.shape[1:], dtype=torch.bool), seen])
-        followed = wide.unfold(0, self._past, 1)[..., -1 - self.lag :].all(-1)
+        new, kept = len(joints), self._past - 1
+        measures = BodyMeasures.from_joints(joints, self._known)
+        rows = (joints, seen, measures.lengths, measures.lines)
+        if self._memory is None:  # before the first tick the person stood still, unseen
+            first = (np.repeat(row[:1], kept, 0) for row in rows)
+            self._memory = tuple(first)
+            self._memory[1][:] = False
+        past = [np.concatenate(pair) for pair in zip(self._memory, rows, strict=True)]
+        self._memory = tuple(row[len(row) - kept :] for row in past)
+        lengths, lines = (_average_windows(row, self._past) for row in past[2:])
+        bodies, size = measures.place(joints, lengths, lines, self._known)
+        moved = joints - past[0][kept - self.lag : kept - self.lag + new]
+        square = np.sort((moved * moved).sum(-1) * self._known, -1)[..., -_MOVING:].mean(-1)
+        speed = np.sqrt(square) / size * (self.rate / self.lag)
+        visible = np.lib.stride_tricks.sliding_window_view(past[1][kept - self.lag :], self.lag + 1, 0)
         return PoseSamples(
-            body[:, -1].unflatten(0, (new, -1)), torch.where(followed, speed, 0.0), seen[-new:]
+            torch.from_numpy(bodies),
+            torch.from_numpy(np.where(visible.all(-1), speed, 0.0).astype(np.float32)),
+            torch.from_numpy(seen),
         )
 
 
-def _compute_unit_length(joints: Tensor, present: Tensor, body: Tensor) -> Tensor:
-    """Return the length, in units of the recording, of one unit of the canonical body."""
-    centred = (joints - compute_centres(joints, present)[:, :, None]) * present[:, None, :, None]
-    length = body.norm(dim=-1).sum((1, 2))
-    return torch.where(length > 0, centred.norm(dim=-1).sum((1, 2)) / length.clamp_min(1e-9), 1.0)
+def _average_windows(rows: np.ndarray, width: int) -> np.ndarray:
+    """Return the mean of each ``width`` successive rows."""
+    windows = rows[None] if len(rows) == width else np.lib.stride_tricks.sliding_window_view(rows, width, 0)
+    means: np.ndarray = windows.mean(1 if len(rows) == width else -1)
+    return means

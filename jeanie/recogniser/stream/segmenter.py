@@ -1,9 +1,9 @@
 """Split a stream into movements and recognise each of them."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from jeanie.config import Config
 from jeanie.errors import DataError
+from jeanie.recogniser.stream.motion_buffer import MotionBuffer
 from jeanie.recogniser.stream.pose_sampler import PoseSampler
-from jeanie.recogniser.stream.subsequence import Templates, match_templates
+from jeanie.recogniser.stream.subsequence import Templates, match_templates, measure_progress
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
@@ -40,6 +41,11 @@ class StreamConfig(Config):
     margin: float = Field(default=0.2, ge=0, description="seconds kept before and after a movement")
     shortest: float = Field(default=0.4, gt=0, description="minimum duration of a movement in seconds")
     longest: float = Field(default=20.0, gt=0, le=600, description="seconds of past frames in memory")
+    provisional: float | None = Field(
+        default=None,
+        ge=0.1,
+        description="seconds between provisional events while a movement goes on; null: none",
+    )
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,9 @@ class Event:
     """A movement, frames ``start`` to ``end`` (exclusive), and its action, None if no action matches.
 
     ``person`` is the index of the person if persons are followed separately. ``motion`` has the frames of the movement:
-    it can be enrolled, rejected or explained.
+    it can be enrolled, rejected or explained. A "provisional" event describes a movement that goes on, with the frames
+    so far and its ``progress`` through the example. It replaces the one before it. A "final" event with its label that
+    overlaps it confirms it, and a "withdrawn" event takes it back.
     """
 
     start: int
@@ -58,6 +66,8 @@ class Event:
     distance: float
     person: int | None = None
     motion: Motion | None = field(default=None, repr=False, compare=False)
+    kind: Literal["final", "provisional", "withdrawn"] = "final"
+    progress: float = 1.0
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -104,31 +114,7 @@ class MotionRecogniser(Protocol):
     def library(self) -> ExampleLibrary: ...
     @property
     def actions(self) -> Mapping[str, int]: ...
-    def recognise(self, motion: Motion) -> Answer: ...
-
-
-class MotionBuffer:
-    """The last ``keep`` to twice ``keep`` rows of a stream, indexed from the start of the stream."""
-
-    def __init__(self, keep: int) -> None:
-        self._keep, self._rows = keep, torch.zeros(0)
-        self.end = 0
-
-    @property
-    def start(self) -> int:
-        """Index of the oldest row."""
-        return self.end - len(self._rows)
-
-    def add(self, rows: Tensor) -> None:
-        """Append rows and drop the oldest ones."""
-        self._rows = torch.cat([self._rows, rows]) if self.end else rows.clone()
-        self.end += len(rows)
-        if len(self._rows) > 2 * self._keep:
-            self._rows = self._rows[-self._keep :].clone()
-
-    def read(self, start: int, end: int) -> Tensor:
-        """Return the rows from ``start`` to ``end`` (exclusive) that are still stored."""
-        return self._rows[max(0, start - self.start) : max(0, end - self.start)]
+    def recognise_all(self, motions: Iterable[Motion]) -> Sequence[Answer]: ...
 
 
 class Segmenter:
@@ -165,6 +151,7 @@ class Segmenter:
         self._begin: int | None = None  # start of the current movement
         self._active = 0  # last tick above stop_speed
         self._decided = 0  # ticks before this one belong to earlier events
+        self._provisional: Event | None = None
         self.work = 0  # poses aligned with templates plus motions recognised
 
     def push(
@@ -184,7 +171,7 @@ class Segmenter:
 
     def finish(self) -> list[Event]:
         """Return the events of a movement that is unfinished at the end of the stream."""
-        return [] if self._begin is None else self._end_movement(self._tick)
+        return [] if self._begin is None else self._confirm(self._end_movement(self._tick))
 
     def _count_ticks(self, seconds: float) -> int:
         return max(1, round(seconds * self._sampler.rate))
@@ -202,10 +189,12 @@ class Segmenter:
                 self._begin = self._rise
             return []
         if now - self._active >= self._count_ticks(config.quiet):
-            return self._end_movement(self._active - self._sampler.lag + 1)
+            return self._confirm(self._end_movement(self._active - self._sampler.lag + 1))
         if now + 1 - self._begin >= self._compute_limit():
-            return self._cut_movement(now + 1)
-        return []
+            events = self._cut_movement(now + 1)
+            if events:
+                return self._confirm(events)
+        return self._check_movement(now + 1)
 
     def _compute_limit(self) -> int:
         """Return the number of ticks that is too long for one action."""
@@ -223,7 +212,7 @@ class Segmenter:
         self._decided = end
         self._refresh_templates()
         events = self._find_events(start, end)
-        return events or [self._make_event(start, end, None, self._recognise(start, end))]
+        return events or [self._make_event(start, end, None, self._recognise([(start, end)])[0])]
 
     def _cut_movement(self, now: int) -> list[Event]:
         """Cut a long movement at its best match, or drop its first quarter if nothing matches."""
@@ -239,6 +228,47 @@ class Segmenter:
         begin, (start, end, answer) = self._begin, best
         self._begin = self._decided = end
         return [*self._find_events(begin, start), self._make_event(start, end, answer.label, answer)]
+
+    def _check_movement(self, now: int) -> list[Event]:
+        """Return the provisional event of a movement that goes on, if one is due and an action matches."""
+        config = self._config
+        assert self._begin is not None
+        lasted = now - self._begin
+        if (
+            config.provisional is None
+            or lasted < self._count_ticks(config.shortest)
+            or lasted % self._count_ticks(config.provisional)
+        ):
+            return []
+        self._refresh_templates()
+        margin = self._count_ticks(config.margin) if config.margin else 0
+        start = max(self._decided, self._begin - margin)
+        (answer,) = self._recognise([(start, now)])
+        before, self._provisional = self._provisional, None
+        if answer.label is not None:
+            self.work += now - start
+            progress = measure_progress(self._poses.read(start, now), self._templates, answer.label)
+            if (
+                before is not None
+                and before.label == answer.label
+                and before.start == start * self._sampler.frames
+            ):
+                progress = max(progress, before.progress)
+            event = self._make_event(start, now, answer.label, answer)
+            self._provisional = replace(event, kind="provisional", progress=progress)
+        new = [] if self._provisional is None else [self._provisional]
+        is_same = before is None or (bool(new) and new[0].label == before.label)
+        return new if is_same or before is None else [replace(before, kind="withdrawn"), *new]
+
+    def _confirm(self, events: list[Event]) -> list[Event]:
+        """Return final events, after the withdrawal of a provisional event that none of them confirms."""
+        before, self._provisional = self._provisional, None
+        if before is None or any(
+            event.label == before.label and event.start < before.end and before.start < event.end
+            for event in events
+        ):
+            return events
+        return [replace(before, kind="withdrawn"), *events]
 
     def _find_events(self, start: int, end: int) -> list[Event]:
         """Return all actions between two ticks, in order: the best one and those before and after it."""
@@ -263,7 +293,7 @@ class Segmenter:
                 candidates.append(candidate)
             if len(candidates) == _CUTS + whole:
                 break
-        answers = [(self._recognise(*candidate), candidate) for candidate in candidates]
+        answers = zip(self._recognise(candidates), candidates, strict=True)
         good = [(answer, candidate) for answer, candidate in answers if answer.label is not None]
         if not good:
             return None
@@ -273,12 +303,21 @@ class Segmenter:
         )
         return *best[1], best[0]
 
-    def _recognise(self, start: int, end: int) -> Answer:
-        self.work += 1
-        motion = self._read_motion(start, end)
+    def _recognise(self, candidates: Sequence[tuple[int, int]]) -> list[Answer]:
+        """Return one answer per candidate; all are encoded and compared in one call."""
+        self.work += len(candidates)
+        motions = [self._read_motion(*candidate) for candidate in candidates]
+        visible = [motion for motion in motions if motion is not None]
         try:
-            return _NoAnswer() if motion is None else self._recogniser.recognise(motion)
-        except DataError:  # too few visible joints
+            found = iter(self._recogniser.recognise_all(visible))
+        except DataError:  # too few visible joints in one of them
+            found = iter([self._recognise_alone(motion) for motion in visible])
+        return [_NoAnswer() if motion is None else next(found) for motion in motions]
+
+    def _recognise_alone(self, motion: Motion) -> Answer:
+        try:
+            return self._recogniser.recognise_all([motion])[0]
+        except DataError:
             return _NoAnswer()
 
     def _read_motion(self, start: int, end: int) -> Motion | None:

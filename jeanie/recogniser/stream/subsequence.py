@@ -10,7 +10,7 @@ from torch import Tensor
 from jeanie.skeleton.canonical_body import compute_canonical_body
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["TemplateMatch", "Templates", "match_templates"]
+__all__ = ["TemplateMatch", "Templates", "match_templates", "measure_progress"]
 
 _TEMPO = 2.0  # a match is at most this factor faster or slower than the example
 _JOINTS = 15
@@ -74,9 +74,7 @@ def match_templates(poses: Float[Tensor, "tick 15 3"], templates: Templates) -> 
     if not len(templates.labels) or not len(poses):
         return []
     examples, width = templates.poses.shape[:2]
-    flat = poses.flatten(1).double()
-    cost = torch.cdist(flat, templates.poses.double().flatten(0, 1)).square() / _JOINTS
-    cost = cost.unflatten(1, (examples, width))
+    cost = _compute_costs(poses, templates)
     last = (templates.lengths - 1)[:, None]
     before = torch.full((examples, width), torch.inf, dtype=torch.float64)
     first_tick = torch.zeros(examples, width, dtype=torch.long)
@@ -95,13 +93,51 @@ def match_templates(poses: Float[Tensor, "tick 15 3"], templates: Templates) -> 
     return sorted((TemplateMatch(*row) for row in rows if row[1] < torch.inf), key=lambda place: place.score)
 
 
-def _advance_column(cost: Tensor, before: Tensor, begun: Tensor, tick: int) -> tuple[Tensor, Tensor]:
-    """Return D at the next tick and the start of the match of every entry."""
+def measure_progress(poses: Float[Tensor, "tick 15 3"], templates: Templates, label: str) -> float:
+    """Return how far a movement that goes on has come, from 0 to 1: the share of an example of its action.
+
+    The poses are aligned with the beginning of each example. Of all beginnings, the one with the smallest mean cost
+    along its path shows the progress.
+    """
+    rows = [row for row, other in enumerate(templates.labels) if other == label]
+    if not rows or not len(poses):
+        return 0.0
+    own = Templates((label,) * len(rows), templates.poses[rows], templates.lengths[rows])
+    cost = _compute_costs(poses, own)
+    before = cost[0].cumsum(1)
+    begun = torch.zeros(before.shape, dtype=torch.long)
+    for tick in range(1, len(poses)):
+        before, begun = _advance_column(cost[tick], before, begun, tick, is_anchored=True)
+    reached = torch.arange(1, before.shape[1] + 1)
+    score = before / (reached + len(poses))
+    score = score.masked_fill(reached > own.lengths[:, None], torch.inf)
+    row, at = divmod(int(score.argmin()), before.shape[1])
+    return (at + 1) / int(own.lengths[row])
+
+
+def _compute_costs(
+    poses: Float[Tensor, "tick 15 3"], templates: Templates
+) -> Float[Tensor, "tick example pose"]:
+    """Return the mean squared distance of the joints, at each tick and each pose of each template."""
+    theirs = templates.poses.double()
+    cost = torch.cdist(poses.flatten(1).double(), theirs.flatten(0, 1)).square() / _JOINTS
+    table: Tensor = cost.unflatten(1, theirs.shape[:2])
+    return table
+
+
+def _advance_column(
+    cost: Tensor, before: Tensor, begun: Tensor, tick: int, *, is_anchored: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return D at the next tick and the start of the match of every entry.
+
+    A match may start at any tick; an anchored one starts at the first.
+    """
     earlier = torch.nn.functional.pad(before[:, :-1], (1, 0), value=torch.inf)
     moved = torch.nn.functional.pad(begun[:, :-1], (1, 0), value=tick)
     least = torch.minimum(before, earlier)
     since = torch.where(before <= earlier, begun, moved)
-    least[:, 0], since[:, 0] = 0.0, tick  # a match may start at any tick
+    if not is_anchored:
+        least[:, 0], since[:, 0] = 0.0, tick
     total = cost.cumsum(1)
     entered, at = (least - (total - cost)).cummin(1)
     return total + entered, since.gather(1, at)

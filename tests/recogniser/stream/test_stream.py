@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from jeanie.datasets import open_dataset
 from jeanie.errors import ConfigError, ShapeError
 from jeanie.recogniser.explain.bodies import compute_bodies
 from jeanie.recogniser.recogniser import Recogniser
+from jeanie.recogniser.recognition import NO_MATCH
+from jeanie.recogniser.stream.motion_buffer import MotionBuffer
 from jeanie.recogniser.stream.pose_sampler import PoseSampler
-from jeanie.recogniser.stream.segmenter import MotionBuffer
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
-from jeanie.recogniser.stream.subsequence import Templates, match_templates
+from jeanie.recogniser.stream.subsequence import Templates, match_templates, measure_progress
 from jeanie.skeleton import LAYOUTS
 
 DATA = os.environ.get("JEANIE_DATA")
@@ -130,6 +132,53 @@ def test_work_and_memory_do_not_grow_with_the_stream(taught, show):
     assert stream.frames == 7 * len(joints)
 
 
+class CountingRecogniser:
+    """A recogniser that counts what it is given, and answers nothing or the same label every second time."""
+
+    def __init__(self, recogniser):
+        self._recogniser, self.calls, self.motions, self.frames = recogniser, 0, 0, 0
+        self.library, self.actions = recogniser.library, recogniser.actions
+
+    def recognise_all(self, motions):
+        motions = list(motions)
+        self.calls += 1
+        self.motions += len(motions)
+        self.frames += sum(map(len, motions))
+        label = next(iter(self.actions)) if self.calls % 2 else None
+        return [replace(NO_MATCH, label=label, confidence=0.9, distance=1.0)] * len(motions)
+
+
+def count_bytes(held):
+    """Bytes of all tensors and arrays that an object holds."""
+    if isinstance(held, torch.Tensor):
+        return held.untyped_storage().nbytes()
+    if isinstance(held, np.ndarray):
+        return (held if held.base is None else held.base).nbytes
+    if isinstance(held, list | tuple):
+        return sum(map(count_bytes, held))
+    own = type(held).__module__.startswith("jeanie.recogniser.stream")
+    return sum(map(count_bytes, vars(held).values())) if own and hasattr(held, "__dict__") else 0
+
+
+def test_long_streams_cost_the_same_every_minute(taught, show):
+    """Encoder calls, motions and frames given to it, ticks aligned with examples, and bytes in memory."""
+    joints, _ = show
+    part = joints[::2].repeat(5, 1, 1, 1)  # about a minute at 15 frames per second
+    counting = CountingRecogniser(taught)
+    stream = Stream(counting, NTU, rate=15, config=StreamConfig(longest=6.0))
+    rows = []
+    for _ in range(16):
+        before = (counting.calls, counting.motions, counting.frames, stream.work)
+        stream.push(part)
+        after = (counting.calls, counting.motions, counting.frames, stream.work)
+        rows.append([new - old for new, old in zip(after, before, strict=True)] + [count_bytes(stream)])
+    assert stream.frames >= 15 * 60 * 14
+    quarters = np.array(rows).reshape(4, 4, 5).mean(1)
+    assert (quarters[:, :4] > 0).all()
+    assert (quarters[1:].max(0) <= 1.02 * quarters[1:].min(0)).all()
+    assert quarters[:, 4].max() < 2**20
+
+
 def test_endless_movement_costs_no_more_the_longer_it_lasts(taught):
     """Nothing in it is enrolled and it never pauses."""
     jog = open_clip("jog", 1)
@@ -142,6 +191,54 @@ def test_endless_movement_costs_no_more_the_longer_it_lasts(taught):
         work.append(stream.work - before)
     assert 0 < max(work[3:]) <= 1.5 * (sum(work[3:]) / len(work[3:])) + 60
     assert sum(work[6:]) <= 1.3 * sum(work[2:6])
+
+
+def test_provisional_events_are_confirmed_or_withdrawn_and_change_no_final_event(taught, show):
+    joints, _ = show
+    joints = joints[:500]
+    events = events_of(taught, joints, 5, config=StreamConfig(provisional=0.3))
+    plain = events_of(taught, joints)
+    assert {event.kind for event in plain} == {"final"}
+    final = [event for event in events if event.kind == "final"]
+    assert [(event.start, event.end, event.label) for event in final] == [
+        (event.start, event.end, event.label) for event in plain
+    ]
+    assert any(event.kind == "provisional" for event in events)
+    assert all(len(event.motion) == event.end - event.start for event in events)
+    pending = None
+    for event in events:
+        if event.kind == "provisional":
+            assert pending is None or pending.label == event.label
+            assert pending is None or pending.start != event.start or event.progress >= pending.progress
+            assert 0 < event.progress <= 1
+            pending = event
+        elif event.kind == "withdrawn":
+            assert pending is not None
+            assert (event.start, event.label) == (pending.start, pending.label)
+            pending = None
+        elif pending is not None and event.label == pending.label:
+            pending = None
+    assert pending is None
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+def test_progress_is_the_share_of_the_example(share):
+    """A smooth walk through random poses, with noise, at another tempo."""
+    rng = np.random.default_rng(5)
+    poses = torch.tensor(rng.normal(size=(40, 15, 3)).cumsum(0))
+    templates = Templates.from_motions((), 15.0, 15.0)
+    other = torch.tensor(rng.normal(size=(40, 45)).cumsum(0))
+    templates = replace(
+        templates,
+        labels=("walk", "other"),
+        poses=torch.stack([poses.flatten(1), other]),
+        lengths=torch.tensor([40, 40]),
+    )
+    seen = poses[: round(share * 40)].repeat_interleave(2, 0) + 0.05 * torch.tensor(
+        rng.normal(size=(2 * round(share * 40), 15, 3))
+    )
+    assert measure_progress(seen, templates, "walk") == pytest.approx(share, abs=0.06)
+    assert measure_progress(seen, templates, "nothing") == 0
 
 
 def test_an_action_that_is_enrolled_meanwhile_is_known(show):
