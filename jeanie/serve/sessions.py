@@ -5,7 +5,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
@@ -49,12 +49,15 @@ class _SessionRecogniser:
         """Return the examples of an action."""
         return self._own.list_examples(normalise_label(label))
 
-    def recognise(self, motion: Motion) -> Recognition:
-        """Recognise a motion; nothing below the threshold of this stream has a label."""
+    def recognise_all(self, motions: Iterable[Motion]) -> list[Recognition]:
+        """Recognise motions; nothing below the threshold of this stream has a label."""
         with self._lock:
-            found = self._own.recognise(motion)
-        is_known = found.nearest is not None and found.confidence >= max(self.threshold, 1e-6)
-        return replace(found, label=found.nearest if is_known else None)
+            answers = self._own.recognise_all(motions)
+        return [self._apply_threshold(answer) for answer in answers]
+
+    def _apply_threshold(self, answer: Recognition) -> Recognition:
+        is_known = answer.nearest is not None and answer.confidence >= max(self.threshold, 1e-6)
+        return replace(answer, label=answer.nearest if is_known else None)
 
 
 class StreamSession:

@@ -87,7 +87,7 @@ class RepetitionCounter:
                 repetitions.append(
                     describe_pass(
                         measured, poses[measured.start : measured.end], self._cycle, self._config.complete,
-                        self._rate, since=one.start,
+                        self._rate, since=passage.start,
                     )
                 )  # fmt: skip
         self._decoder.forget_before(self._reported)

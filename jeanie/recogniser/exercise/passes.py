@@ -65,8 +65,8 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> 
     first = int(path[path[:, 1] == 0, 0].max())
     last = int(path[path[:, 1] == len(cycle) - 1, 0].min())
     path = path[(path[:, 0] >= first) & (path[:, 0] <= max(last, first + 1))]  # without rest before and after
-    ours, theirs = part[path[:, 0]], cycle.poses[path[:, 1]]
-    q, r = (side - side.mean(0) for side in (ours, theirs))
+    recorded_poses, cycle_poses = part[path[:, 0]], cycle.poses[path[:, 1]]
+    q, r = (side - side.mean(0) for side in (recorded_poses, cycle_poses))
     common, own, other = ((weights[:, None] * product).sum() for product in (q * r, q * q, r * r))
     axes = compute_axes((r * scale).flatten(1))
     size, full = ((side * scale).flatten(1) @ axes for side in (q, r))

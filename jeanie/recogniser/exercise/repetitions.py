@@ -264,13 +264,13 @@ def describe_pass(
     complete repetition.
     """
     return Repetition(
-        start=round((since + one.start) * rate / cycle.rate),
-        end=round((since + one.end) * rate / cycle.rate),
+        start=round((since + passage.start) * rate / cycle.rate),
+        end=round((since + passage.end) * rate / cycle.rate),
         rate=rate,
-        amplitude=one.amplitude,
-        is_partial=one.amplitude < complete,
-        similarity=one.similarity,
-        tempo=(one.end - one.start - 1) / cycle.rate / cycle.seconds,
+        amplitude=passage.amplitude,
+        is_partial=passage.amplitude < complete,
+        similarity=passage.similarity,
+        tempo=(passage.end - passage.start - 1) / cycle.rate / cycle.seconds,
         ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
         is_mirrored=is_mirrored,
     )
