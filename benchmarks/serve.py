@@ -276,10 +276,10 @@ def main() -> None:
                 result["kills"] = measure_kills(
                     process, url, library, options.kill_seconds, options.kill_every
                 )
+            print(json.dumps(result, indent=1), flush=True)
         finally:
             process.terminate()
-            process.wait(60)
-    print(json.dumps(result, indent=1))
+            process.wait(300)
 
 
 if __name__ == "__main__":

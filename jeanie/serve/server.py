@@ -16,7 +16,8 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
-from uvicorn.supervisors import Multiprocess
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError
@@ -28,7 +29,6 @@ __all__ = ["AppMaker", "run_server"]
 
 _SHUTDOWN_SECONDS = 10
 _BACKLOG = 128
-_WORKER_START_SECONDS = 120  # on a busy machine
 _READY = "ready"  # file that a worker process writes when it has started
 
 AppMaker = Callable[[ServeConfig], FastAPI]
@@ -59,12 +59,25 @@ class _Supervisor(Multiprocess):
         self._on_start: Callable[[], None] | None = on_start
 
     def keep_subprocess_alive(self) -> None:
-        """Replace worker processes that have ended; report the start when the first one is ready."""
-        before = {process.pid for process in self.processes}
-        super().keep_subprocess_alive()
-        for pid in before - {process.pid for process in self.processes}:
-            mark_process_dead(pid)
-            LOGGER.warning("a worker process ended and was replaced", extra={"facts": {"process": pid}})
+        """Replace worker processes that have ended; report the start when the first one is ready.
+
+        Unlike the method that this replaces, it does not wait for answers of workers that are starting: a signal to
+        stop is obeyed at once.
+        """
+        for index, process in enumerate(self.processes):
+            if process.process.is_alive() or self.should_exit.is_set():
+                continue
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:
+                LOGGER.error("a worker process cannot start", extra={"facts": {"process": process.pid}})
+                self.should_exit.set()
+                return
+            mark_process_dead(process.pid)
+            LOGGER.warning(
+                "a worker process ended and was replaced", extra={"facts": {"process": process.pid}}
+            )
+            self.processes[index] = Process(self.config, self.sockets)
+            self.processes[index].start()
         if self._on_start is not None and self._ready.exists():
             self._on_start()
             self._on_start = None
@@ -147,7 +160,6 @@ def _configure(app: Any, config: ServeConfig) -> uvicorn.Config:
         app,
         factory=isinstance(app, _WorkerApp),
         workers=config.workers,
-        timeout_worker_healthcheck=_WORKER_START_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,

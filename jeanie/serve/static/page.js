@@ -84,6 +84,7 @@ async function preparePose() {
   page.say("Loading the pose model.");
   page.finder.choose({ model: find("model").value, people: Number(find("people").value) });
   await page.finder.load();
+  await page.finder.startSource();
 }
 
 function openStream() {

@@ -26,12 +26,14 @@ export class PoseFinder {
 
   /** Start the worker and load the model, once. */
   load() {
-    this.places = [];
     this.ready ??= new Promise((resolve, reject) => {
       this.worker = new Worker("/static/pose_worker.js", { type: "module" });
       this.worker.addEventListener("error", () => reject(new Error("The pose model cannot run in this browser.")));
       this.worker.addEventListener("message", ({ data }) => {
-        if (data.type === "ready") resolve();
+        if (data.type === "ready") {
+          resolve();
+          this.start?.();
+        }
         else if (data.type === "error") {
           reject(new Error(`The pose model does not work here: ${data.message}`));
           this.fail?.(new Error(data.message));
@@ -40,6 +42,16 @@ export class PoseFinder {
       this.worker.postMessage({ type: "load", ...this.options });
     });
     return this.ready;
+  }
+
+  /** Prepare for the pictures of another camera or video. */
+  async startSource() {
+    this.places = [];
+    await new Promise((resolve, reject) => {
+      this.start = resolve;
+      this.fail = reject;
+      this.worker.postMessage({ type: "source" });
+    });
   }
 
   /** Return the poses in a picture, one place per person: points of the picture, and joints in the space of the service. */

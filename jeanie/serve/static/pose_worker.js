@@ -6,9 +6,11 @@ const VENDOR = "/static/vendor";
 const report = console.error.bind(console);
 console.error = (...values) => (String(values[0]).startsWith("INFO:") ? console.info(...values) : report(...values));
 let landmarker = null;
-let last = 0;
+let people = 1;
+let last = 0, start = 0;  // milliseconds: of the last picture, and of the first one of the source
 
-async function load({ model, people }) {
+async function load({ model, people: count }) {
+  people = count;
   landmarker = await PoseLandmarker.createFromOptions(
     { wasmLoaderPath: `${VENDOR}/vision_wasm_module_internal.js`, wasmBinaryPath: `${VENDOR}/vision_wasm_module_internal.wasm` },
     { baseOptions: { modelAssetPath: `${VENDOR}/pose_landmarker_${model}.task`, delegate: "CPU" }, runningMode: "VIDEO", numPoses: people },
@@ -22,7 +24,13 @@ self.addEventListener("message", async ({ data }) => {
       self.postMessage({ type: "ready" });
       return;
     }
-    last = Math.max(last + 1, Math.round(data.milliseconds));  // the landmarker requires increasing times
+    if (data.type === "source") {  // forget the person of the last source, and let time go on behind it
+      await landmarker.setOptions({ numPoses: people });
+      start = last + 1000;
+      self.postMessage({ type: "ready" });
+      return;
+    }
+    last = Math.max(last + 1, Math.round(start + data.milliseconds));  // the landmarker requires increasing times
     const result = landmarker.detectForVideo(data.picture, last);
     data.picture.close();
     const plain = (points) => points.map(({ x, y, z, visibility }) => [x, y, z, visibility]);
