@@ -85,6 +85,12 @@ def train(
             min=0, help="Share of the training classes held out for validation; 0 keeps the last weights."
         ),
     ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help=f"{_describe_option('precision')} bf16, fp16 or fp32.")
+    ] = None,
+    accumulate: Annotated[int | None, typer.Option(min=1, help=_describe_option("accumulate"))] = None,
+    recompute: Annotated[bool, typer.Option("--recompute", help=_describe_option("recompute"))] = False,
+    compile_encoder: Annotated[bool, typer.Option("--compile", help=_describe_option("compile"))] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
@@ -101,7 +107,10 @@ def train(
         task = get_protocol(protocol)
         recipe = recipe or ("default" if start is None else "finetune")
         initial = _load_initial_model(start, recipe, encoders, metrics)
-        flags = {"episodes": episodes, "seed": seed}
+        flags = {
+            "episodes": episodes, "seed": seed, "precision": precision, "accumulate": accumulate,
+            "recompute": recompute or None, "compile": compile_encoder or None,
+        }  # fmt: skip
         parts = _name_parts(initial, encoders, metrics)
         settings = _settings(recipe, initial, config, method, parts, changes or [], flags, task.dataset)
         name = task.name if method is None else f"{task.name}-{method}"

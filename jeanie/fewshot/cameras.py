@@ -102,7 +102,9 @@ class HiddenJoints:
     """
 
     def __init__(self) -> None:
-        self.hidden, self.measured = 0, 0
+        # tensors on the device of the joints, because a number would have to wait for it
+        self._hidden: int | Tensor = 0
+        self._measured: int | Tensor = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HiddenJoints":
         return self
@@ -113,9 +115,18 @@ class HiddenJoints:
         valid: Bool[Tensor, "clip person #azimuth #altitude frame joint"],
     ) -> None:
         """Add the valid joints of a batch in every view, and those that are not seen."""
-        self.measured += int(valid.sum()) * seen.shape[2] * seen.shape[3]
-        if not bool(seen.all()):
-            self.hidden += int(torch.logical_and(~seen, valid).sum())
+        self._measured = self._measured + valid.sum() * (seen.shape[2] * seen.shape[3])
+        self._hidden = self._hidden + torch.logical_and(~seen, valid).sum()
+
+    @property
+    def measured(self) -> int:
+        """Number of valid joints in all views."""
+        return int(self._measured)
+
+    @property
+    def hidden(self) -> int:
+        """Number of valid joints that a simulated camera did not see."""
+        return int(self._hidden)
 
 
 def describe_hidden_joints(counts: Mapping[str, int]) -> str:
@@ -157,4 +168,5 @@ def measure_views(
     valid = valid[:, :, None, None]
     if hidden is not None:
         hidden.add(is_visible, valid)
-    return measured, valid if bool(is_visible.all()) else valid & is_visible
+    is_complete = is_visible.device.type == "cpu" and bool(is_visible.all())
+    return measured, valid if is_complete else valid & is_visible

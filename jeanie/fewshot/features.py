@@ -82,6 +82,15 @@ class Features:
         """Return the features of all blocks that are not padding, in all views, clip after clip."""
         return self.values[self._is_real()].flatten(0, -2)
 
+    def average_all(self) -> tuple[Float[Tensor, " feature"], Float[Tensor, ""]]:
+        """Return the mean vector and the mean squared length of all blocks that are not padding, in float64."""
+        values = self.values.double()
+        is_real = self._is_real().view(*self.values.shape[:2], *[1] * (values.dim() - 2))
+        values = torch.where(is_real, values, 0.0).flatten(0, -2)
+        views = self.values[0, 0].numel() // self.values.shape[-1]
+        count = self.counts.sum() * views
+        return values.sum(0) / count, values.square().sum() / count
+
     def _is_real(self) -> Bool[Tensor, "clip block"]:
         """Return which blocks are not padding."""
         return torch.arange(self.values.shape[1], device=self.values.device) < self.counts[:, None]

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
+from jeanie.fewshot.batch import Batch
 from jeanie.fewshot.cameras import ClipViews, HiddenJoints, check_has_depth, measure_views
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
@@ -128,57 +129,6 @@ class InputConfig(Config):
     def channels(self) -> int:
         """Number of values per joint and frame."""
         return 3 * len(self.streams)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Prepared motions, padded to the longest one: the input of ``FewShotModel.features``.
-
-    Missing joints, absent persons and padding are 0. ``components`` are the same clips, prepared for the components of
-    the model. ``cameras`` are distances (metres) and elevations (degrees) of the recording cameras, if they are known.
-    """
-
-    joints: Float[Tensor, "clip person frame joint 3"]
-    valid: Bool[Tensor, "clip person frame joint"]
-    frames: Int[Tensor, " clip"]
-    layout: Layout
-    components: "tuple[Batch, ...]" = ()
-    cameras: Float[Tensor, "clip 2"] | None = None
-
-    def __len__(self) -> int:
-        return self.joints.shape[0]
-
-    @property
-    def people(self) -> Bool[Tensor, "clip person"]:
-        """Whether a person has at least one valid joint."""
-        return self.valid.any(-1).any(-1)
-
-    def __getitem__(self, index: slice | Tensor) -> "Batch":
-        components = tuple(batch[index] for batch in self.components)
-        cameras = None if self.cameras is None else self.cameras[index]
-        return Batch(
-            self.joints[index], self.valid[index], self.frames[index], self.layout, components, cameras
-        )
-
-    def mirror(self) -> "Batch":
-        """Return the mirror images: left and right joints are swapped and x is negated."""
-        joints, valid = (
-            self.layout.mirror_joints(self.joints),
-            self.valid[..., list(self.layout.mirror_indices)],
-        )
-        components = tuple(batch.mirror() for batch in self.components)
-        return replace(self, joints=joints, valid=valid, components=components)
-
-    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Batch":
-        """Return the batch on a device, with joints of a dtype."""
-        return replace(
-            self,
-            joints=self.joints.to(device=device, dtype=dtype),
-            valid=self.valid.to(device),
-            frames=self.frames.to(device),
-            cameras=None if self.cameras is None else self.cameras.to(device=device, dtype=dtype),
-            components=tuple(batch.to(device, dtype) for batch in self.components),
-        )
 
 
 @dataclass(frozen=True)
@@ -360,6 +310,7 @@ def arrange(
         axes = -joints.ndim + (joints := views(joints)).ndim
         valid = valid[(slice(None),) * 2 + (None,) * axes]
     counts = count_blocks(batch.frames, config.block, compute_stride(config.block, config.stride))
+    counts = counts.to(joints.device, non_blocking=True)
     if config.block_facing or config.block_travel:
         return _arrange_rotated(joints, valid, batch, config), counts
     if config.scale != "none":

@@ -1,7 +1,8 @@
 """Losses: functions of the distances of queries to supports (paper, Eq. 10 and 11).
 
 Every function takes the distances of one episode, or of a mini-batch of episodes (episode axis first), and ``same``:
-whether query and support have the same class. The paper's losses pool a whole mini-batch.
+whether query and support have the same class (on the host, it costs no synchronisation with a device). The paper's
+losses pool a whole mini-batch.
 """
 
 import math
@@ -123,7 +124,7 @@ def _cross_entropy(distances: Tensor, same: Tensor, temperature: float | Tensor)
             "leave out such queries"
         )
     logits = distances / -temperature
-    same_class = torch.logsumexp(logits.masked_fill(~same, -math.inf), -1)
+    same_class = torch.logsumexp(logits.masked_fill(~same.to(logits.device), -math.inf), -1)
     return (torch.logsumexp(logits, -1) - same_class).mean()
 
 
@@ -199,7 +200,7 @@ class Loss(nn.Module):
         If the standard deviation is 0, the temperature is 1.
         """
         is_measured = self.get_buffer("measured")
-        if not bool(is_measured):
-            deviation = distances.double().std(correction=0)
-            self.log_temperature.copy_(torch.where(deviation > 0, deviation, 1.0).log())
-            is_measured.fill_(True)
+        deviation = distances.double().std(correction=0)
+        first = torch.where(deviation > 0, deviation, 1.0).log()
+        self.log_temperature.copy_(torch.where(is_measured, self.log_temperature, first))
+        is_measured.fill_(True)

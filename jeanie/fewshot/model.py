@@ -14,7 +14,7 @@ from jeanie.alignment import Alignment
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.fewshot.cameras import HiddenJoints, check_has_depth
-from jeanie.fewshot.chunks import encode_in_chunks
+from jeanie.fewshot.chunks import encode_in_chunks, run_encoder
 from jeanie.fewshot.classes import average_classes
 from jeanie.fewshot.comparison.build import build_comparison
 from jeanie.fewshot.comparison.persons import compare_persons, match_persons
@@ -43,7 +43,6 @@ __all__ = ["SHIPPED", "FewShotModel", "PairMatch", "Side"]
 Side = Literal["query", "support"]
 
 _BATCH = 64  # motions of a hubness correction that are encoded at once
-
 SHIPPED = Path(__file__).parent.parent / "models" / "default"
 
 
@@ -94,6 +93,8 @@ class FewShotModel(nn.Module):
             check_has_depth(layout, config.views.kind)
         self.views = config.views.build(layout)
         self.hidden_joints = HiddenJoints()
+        self.autocast_dtype: torch.dtype | None = None  # of the encoder; training sets both
+        self.recompute = False
         self.encoder = BlockEncoder(
             layout, block=inputs.block, channels=inputs.channels, config=config.encoder, module=module
         )
@@ -258,7 +259,7 @@ class FewShotModel(nn.Module):
         )
         own = encode_in_chunks(
             partial(self._encode_chunk, views=views), batch, self._count_numbers(batch, views), self.encoder,
-            needs_gradients=needs_gradients,
+            needs_gradients=needs_gradients, recompute=self.recompute,
         )  # fmt: skip
         components = tuple(
             part._encode(clips, side) for part, clips in zip(self._models(), batch.components, strict=True)
@@ -273,7 +274,7 @@ class FewShotModel(nn.Module):
 
     def _encode_chunk(self, batch: Batch, views: Any) -> Features:
         blocks, counts = arrange(batch, self.config.inputs, views, self.hidden_joints)
-        encoded: Tensor = self.encoder(blocks)
+        encoded = run_encoder(self.encoder, blocks, self.autocast_dtype)
         counts = self.encoder.counts(counts)
         present = batch.people
         if self.config.align.persons == "matched":

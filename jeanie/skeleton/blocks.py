@@ -61,7 +61,8 @@ def blocks(
         joints: Joints of one motion, or of a batch; any number of features per joint.
         length: Frames per block.
         stride_ratio: Stride as a fraction of ``length``; see ``compute_stride``.
-        lengths: Number of frames of each motion in a padded batch. Its axes are the first axes of ``joints``.
+        lengths: Number of frames of each motion in a padded batch. Its axes are the first axes of ``joints``. On the
+            host they cost no synchronisation with the device of ``joints``.
             Blocks contain no padding, and blocks after ``count_blocks(lengths, ...)`` are 0.
 
     Returns:
@@ -77,13 +78,14 @@ def blocks(
     if joints.ndim < 3 or joints.shape[-3] < 1:
         raise ShapeError(f"joints need axes (..., frame, joint, feature), got shape {tuple(joints.shape)}")
     stride = compute_stride(length, stride_ratio)
-    frames = torch.tensor(joints.shape[-3], device=joints.device)
-    lengths = frames if lengths is None else _check_lengths(lengths, joints)
+    # all sizes are computed where the lengths are: on the host, nothing waits for a device
+    lengths = torch.tensor(joints.shape[-3]) if lengths is None else _check_lengths(lengths, joints)
     counts = count_blocks(lengths, length, stride)
-    block = torch.arange(int(counts.max()), device=joints.device)
+    block = torch.arange(int(counts.max()), device=lengths.device)
     first = torch.minimum(block * stride, (lengths[..., None] - length).clamp_min(0))
-    offset = torch.arange(length, device=joints.device)
-    windows = _take_frames(joints, torch.minimum(first[..., None] + offset, lengths[..., None, None] - 1))
+    offset = torch.arange(length, device=lengths.device)
+    frames = torch.minimum(first[..., None] + offset, lengths[..., None, None] - 1)
+    windows = _take_frames(joints, frames.to(joints.device, non_blocking=True))
     *clip, past = torch.nonzero(block >= counts[..., None], as_tuple=True)
     other_axes: list[slice | Tensor] = [slice(None)] * (joints.ndim - lengths.ndim - 3)
     windows[(*clip, *other_axes, past)] = 0
@@ -111,7 +113,7 @@ def _take_frames(
 
 
 def _check_lengths(lengths: Int[Tensor, " *clips"], joints: Tensor) -> Int[Tensor, " *clips"]:
-    lengths = torch.as_tensor(lengths, device=joints.device)
+    lengths = torch.as_tensor(lengths)
     frames = joints.shape[-3]
     fits = lengths.ndim <= joints.ndim - 3 and lengths.shape == joints.shape[: lengths.ndim]
     if lengths.is_floating_point() or lengths.dtype == torch.bool or not fits:

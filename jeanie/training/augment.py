@@ -71,6 +71,7 @@ def _warp_time(
 
     ``bend`` has a and b. The speed is 1 + (a cos(pi u) + b cos(2 pi u)) / 2.
     """
+    frames = frames.to(joints.device)
     last = (frames - 1).to(joints)[:, None]
     time = torch.arange(joints.shape[2], device=joints.device)
     u = (time / last.clamp_min(1)).clamp_max(1)

@@ -101,6 +101,7 @@ def restore_checkpoint(learner: Learner, checkpoint: bytes) -> TrainingState:
         if learner.averaged is not learner.model:
             learner.averaged.load_state_dict(_select_prefix(tensors, "averaged."))
         learner.loss.load_state_dict(_select_prefix(tensors, "loss."))
+        learner.restore_scaler(_select_prefix(tensors, "scaler."))
         optimiser = learner.optimiser.state_dict()
         optimiser["state"] = _parse_optimiser(_select_prefix(tensors, "optimiser."), described["optimiser"])
         learner.optimiser.load_state_dict(optimiser)
@@ -117,6 +118,7 @@ def _collect_state(learner: Learner) -> tuple[dict[str, Tensor], dict[str, Any]]
     if learner.averaged is not learner.model:
         tensors |= {f"averaged.{name}": tensor for name, tensor in learner.averaged.state_dict().items()}
     tensors |= {f"loss.{name}": tensor for name, tensor in learner.loss.state_dict().items()}
+    tensors |= {f"scaler.{name}": tensor for name, tensor in learner.scaler_tensors().items()}
     numbers: dict[str, Any] = {}
     for weight, values in learner.optimiser.state_dict()["state"].items():
         for key, value in values.items():

@@ -83,6 +83,23 @@ class TrainConfig(Config):
         description="with a margin: uses one kind of ensemble members alone if that improves the accuracy on training "
         "classes",
     )
+    precision: Literal["fp32", "bf16", "fp16"] = Field(
+        default="fp32",
+        description="precision of the encoder in training; weights, views, alignment and loss stay in float32, and "
+        "fp16 scales the loss",
+    )
+    accumulate: int = Field(
+        default=1,
+        ge=1,
+        description="parts that the episodes of a step are computed in, one after the other; the gradient is that of "
+        "the whole step",
+    )
+    recompute: bool = Field(
+        default=False,
+        description="encodes again in the backward pass instead of storing activations; large batches, such as views "
+        "of both sides, always do",
+    )
+    compile: bool = Field(default=False, description="compiles the encoder with torch.compile")
     checkpoint_every: int = Field(default=100, ge=1, description="episodes between two checkpoints")
     fuse: Literal["after", "together"] = Field(
         default="after",

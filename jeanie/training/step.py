@@ -2,7 +2,8 @@
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from jeanie.fewshot.model import FewShotModel
 from jeanie.training.augment import DRAWS_PER_CLIP, augment_batch
 from jeanie.training.averaging import update_average
 from jeanie.training.config import TrainConfig, learning_rate
+from jeanie.training.prefetch import ClipLoader
 
 __all__ = ["Learner", "Step", "check_has_weights"]
 
@@ -30,6 +32,7 @@ _DIVERGED = (
     "training has diverged; use a smaller rate, a clip, loss 'cross-entropy', or align.relative in another run folder; "
     "the last checkpoint is unchanged"
 )
+_PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 _OPTIMISERS: dict[str, Any] = {
     "adamw": torch.optim.AdamW,
     "adam": torch.optim.Adam,
@@ -56,6 +59,15 @@ class Step:
     rate: float
     temperature: float
     gradient: float
+
+
+@dataclass(frozen=True)
+class _PartResult:
+    """Distances of some episodes, the loss of the classifier, and the changes of the scales of costs."""
+
+    distances: Float[Tensor, "episode query support"]
+    added: Float[Tensor, ""] | None
+    changes: list[Tensor]
 
 
 def check_has_weights(model: FewShotModel) -> None:
@@ -99,54 +111,95 @@ class Learner:
         groups: list[dict[str, Any]] = [{"params": self.weights, "weight_decay": config.weight_decay}]
         if self.loss.log_temperature.requires_grad:  # no decay: a temperature has no reason to be 1
             groups.append({"params": [self.loss.log_temperature], "weight_decay": 0.0})
-        momentum = {"momentum": config.momentum} if config.optimiser == "sgd" else {}
-        self.optimiser = _OPTIMISERS[config.optimiser](groups, lr=config.rate, **momentum)
+        options: dict[str, Any] = {"momentum": config.momentum} if config.optimiser == "sgd" else {}
+        self._scaler = torch.amp.GradScaler(model.device.type, enabled=config.precision == "fp16")
+        if self._scaler.is_enabled() and model.device.type == "cuda":
+            options["fused"] = True  # a fused optimiser skips a step on the device, others wait for it
+        self.optimiser = _OPTIMISERS[config.optimiser](groups, lr=config.rate, **options)
         world.broadcast_tensors([*model.state_dict().values(), *self.loss.state_dict().values()])
         self.averaged = copy.deepcopy(model) if config.ema_decay else model
+        self._models = [part for part in model.modules() if isinstance(part, FewShotModel)]
+        for part in self._models if config.compile else ():
+            part.encoder.compile(dynamic=True)
+        self.loader = ClipLoader(store, model.device)
 
     def step(self, number: int) -> Step:
-        """Make step ``number``, counted from 0, on episodes number * B to (number + 1) * B - 1."""
-        first = number * self.config.batch
-        episodes = [
-            self.episodes[i] for i in range(first, min(first + self.config.batch, len(self.episodes)))
-        ]
-        mine = self.world.own_indices(len(episodes))
-        self.optimiser.zero_grad()
-        with use_seed(self.config.seed, _DROPOUT, number, self.world.rank, device=self.model.device):
-            own, added = self._compute_distances(number, [episodes[i] for i in mine], len(episodes))
-        same = torch.stack([self._same_class(episode) for episode in episodes]).to(self.model.device)
-        value, distances, gradient = self._compute_loss(own, mine, same)
-        if own is not None:
-            outputs = [own] if added is None else [own, added]
-            weights = [gradient[mine.start :: mine.step], torch.ones_like(own[0, 0, 0])]
-            torch.autograd.backward(outputs, weights[: len(outputs)])
-        if self.classes:
-            share = torch.zeros((), device=self.model.device) if added is None else added.detach()
-            value += self.world.reduce_sum(share).item()
-        self.world.sum_gradients(self.weights)
-        rate = learning_rate(number, self.config)
-        done = first + len(episodes)
-        norm = self._update_weights(rate, done)
-        nearest = same.gather(2, distances.argmin(2, keepdim=True)).double().mean().item()
-        return Step(done, value, nearest, rate, self.loss.temperature, norm)
+        """Make step ``number``, counted from 0, on episodes number * B to (number + 1) * B - 1.
 
-    def _compute_distances(
-        self, number: int, episodes: list[Episode], total: int
-    ) -> tuple[Float[Tensor, "episode query support"] | None, Float[Tensor, ""] | None]:
-        """Return the distances of this process's episodes, of ``total`` in the step, and its loss of the classifier.
-
-        Every clip is encoded once, and all clips of a side in one call.
+        The host reads the device once, at the end, for the values that it returns.
         """
+        episodes, mine = self._select_episodes(number)
+        parts = self._split(episodes, mine)
+        self.optimiser.zero_grad()
         self.model.train()
         scales = [buffer for name, buffer in self.model.named_buffers() if name.endswith("cost_scale")]
         before = [scale.clone() for scale in scales]
+        results = []
+        with torch.set_grad_enabled(len(parts) == 1):
+            for part in range(len(parts)):
+                results.append(self._compute_part(number, parts, part, len(episodes), before))
+        own = torch.cat([result.distances for result in results]) if results else None
+        same = torch.stack([self._same_class(episode) for episode in episodes])
+        value, distances, gradient = self._compute_loss(own, mine, same)
+        own_gradient = gradient[mine.start :: mine.step]
+        start = 0
+        for part, result in enumerate(results):
+            if len(parts) > 1:  # the loss needed the distances of all parts first
+                result = self._compute_part(number, parts, part, len(episodes), before)
+            self._backpropagate(result, own_gradient[start : start + len(result.distances)])
+            start += len(result.distances)
+        self._request_clips(number + 1)
+        for i, (scale, first) in enumerate(zip(scales, before, strict=True)):
+            change = sum((result.changes[i] for result in results), torch.zeros_like(first))
+            scale.copy_(first + self.world.reduce_sum(change))
+        if self.classes:
+            added = [result.added.detach() for result in results if result.added is not None]
+            value = value + self.world.reduce_sum(
+                sum(added, torch.zeros((), device=self.model.device, dtype=value.dtype))
+            )
+        self.world.sum_gradients(self.weights)
+        rate = learning_rate(number, self.config)
+        done = number * self.config.batch + len(episodes)
+        norm = self._update_weights(rate)
+        nearest = same.to(self.model.device).gather(2, distances.argmin(2, keepdim=True)).double().mean()
+        return self._read_step(done, rate, value, nearest, norm)
+
+    def _select_episodes(self, number: int) -> tuple[list[Episode], range]:
+        """Return the episodes of a step, and the indices of those of this process."""
+        first = number * self.config.batch
+        last = min(first + self.config.batch, len(self.episodes))
+        episodes = [self.episodes[i] for i in range(first, last)]
+        return episodes, self.world.own_indices(len(episodes))
+
+    def _split(self, episodes: list[Episode], mine: range) -> list[list[Episode]]:
+        """Return the episodes of this process in parts of equal size; the last part may be smaller."""
+        own = [episodes[i] for i in mine]
+        size = math.ceil(len(own) / self.config.accumulate) or 1
+        return [own[start : start + size] for start in range(0, len(own), size)]
+
+    def _request_clips(self, number: int) -> None:
+        """Let the clips of a step be loaded while the device computes."""
+        if number < self.config.steps:
+            for part, episodes in enumerate(self._split(*self._select_episodes(number))):
+                for side in _SIDES:
+                    clips = [getattr(episode, side) for episode in episodes]
+                    self.loader.request((number, part, _SIDES.index(side)), clips)
+
+    def _compute_part(
+        self, number: int, parts: list[list[Episode]], part: int, total: int, before: list[Tensor]
+    ) -> "_PartResult":
+        """Return the distances of the episodes of a part, of ``total`` episodes in the step.
+
+        Every clip is encoded once, and all clips of a side in one call.
+        """
+        episodes = parts[part]
+        key = (part,) if len(parts) > 1 else ()
+        scales = [buffer for name, buffer in self.model.named_buffers() if name.endswith("cost_scale")]
         changes = [torch.zeros_like(scale) for scale in scales]
         distances = []
-        added = None
-        if episodes:
-            queries, supports = (self._encode(number, episodes, side) for side in _SIDES)
-            if self.classes:
-                added = self._classify(episodes, queries, supports, total)
+        with use_seed(self.config.seed, _DROPOUT, number, self.world.rank, *key, device=self.model.device):
+            queries, supports = (self._encode(number, part, episodes, side) for side in _SIDES)
+            added = self._classify(episodes, queries, supports, total) if self.classes else None
             for query, support, episode in zip(queries, supports, episodes, strict=True):
                 # every episode sees the scale of the start of the step, whichever process has it
                 for scale, start in zip(scales, before, strict=True):
@@ -156,9 +209,42 @@ class Learner:
                 distances.append(self._compare(query, support))
                 for change, scale, start in zip(changes, scales, before, strict=True):
                     change += (scale - start) / total
-        for scale, start, change in zip(scales, before, changes, strict=True):
-            scale.copy_(start + self.world.reduce_sum(change))
-        return torch.stack(distances) if distances else None, added
+        return _PartResult(torch.stack(distances), added, changes)
+
+    def _backpropagate(self, result: "_PartResult", gradient: Tensor) -> None:
+        """Add the gradient of a part to that of the weights."""
+        outputs, weights = [result.distances], [gradient]
+        if result.added is not None:
+            outputs.append(result.added)
+            weights.append(self._scaler.scale(torch.ones_like(result.added)))
+        torch.autograd.backward(outputs, weights)
+
+    def _read_step(self, done: int, rate: float, value: Tensor, nearest: Tensor, norm: Tensor) -> Step:
+        """Return the values of a step; this waits for the device."""
+        scale = self._scaler.scale(torch.ones_like(nearest))
+        temperature = self.loss.log_temperature.detach().exp()
+        numbers = torch.stack([x.detach().double() for x in (value, nearest, norm, temperature, scale)])
+        loss, accuracy, length, temperature_now, factor = numbers.tolist()
+        # with fp16, a step whose gradient overflows is skipped, and the next one has a smaller factor
+        if not (math.isfinite(length) or (self._scaler.is_enabled() and factor >= 1)):
+            raise JeanieError(f"the gradient is not finite at episode {done}: {_DIVERGED}")
+        return Step(done, loss, accuracy, rate, temperature_now, length)
+
+    def scaler_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the gradient scaler for a checkpoint; empty unless the precision is fp16."""
+        state = self._scaler.state_dict()
+        names = ("scale", "_growth_tracker") if state else ()
+        return {name: torch.tensor(float(state[name]), dtype=torch.float64) for name in names}
+
+    def restore_scaler(self, tensors: dict[str, Tensor]) -> None:
+        """Restore the state that ``scaler_tensors`` returned."""
+        if self._scaler.is_enabled() and tensors:
+            state = {
+                **self._scaler.state_dict(),
+                "scale": tensors["scale"].item(),
+                "_growth_tracker": int(tensors["_growth_tracker"]),
+            }
+            self._scaler.load_state_dict(state)
 
     def _classify(
         self, episodes: list[Episode], queries: list[Features], supports: list[Features], total: int
@@ -192,25 +278,38 @@ class Learner:
             raise JeanieError(f"features are no longer finite: {_DIVERGED}") from None
 
     def _encode(
-        self, number: int, episodes: list[Episode], side: Literal["query", "support"]
+        self, number: int, part: int, episodes: list[Episode], side: Literal["query", "support"]
     ) -> list[Features]:
         """Return the features of one side, one entry per episode."""
-        clips = [getattr(episode, side) for episode in episodes]
-        unique, position = torch.unique(torch.cat(clips), return_inverse=True)
-        batch = self.store[unique].to(self.model.device, self.model.dtype)
+        index = _SIDES.index(side)
+        loaded = self.loader.load((number, part, index), [getattr(episode, side) for episode in episodes])
+        batch = loaded.batch.to(self.model.device, self.model.dtype)
         if self.config.augment.is_active:
-            key = (self.config.seed, _AUGMENT, number, _SIDES.index(side))
-            draws = draw_uniform([(*key, clip) for clip in unique.tolist()], DRAWS_PER_CLIP)
+            key = (self.config.seed, _AUGMENT, number, index)
+            draws = draw_uniform([(*key, clip) for clip in loaded.clips.tolist()], DRAWS_PER_CLIP)
             batch = augment_batch(batch, self.config.augment, draws)
-        features = self.model.features(batch, side)
-        return [
-            features[index.to(self.model.device)] for index in position.split([len(own) for own in clips])
-        ]
+        with self._use_precision():
+            features = self.model.features(batch, side)
+        return [features[place.to(self.model.device, non_blocking=True)] for place in loaded.position]
+
+    @contextmanager
+    def _use_precision(self) -> Iterator[None]:
+        """Let the encoders compute in the precision of the training."""
+        try:
+            for part in self._models:
+                part.autocast_dtype, part.recompute = (
+                    _PRECISIONS[self.config.precision],
+                    self.config.recompute,
+                )
+            yield
+        finally:
+            for part in self._models:
+                part.autocast_dtype, part.recompute = None, False
 
     def _compute_loss(
         self, own: Tensor | None, mine: range, same: Bool[Tensor, "episode query support"]
-    ) -> tuple[float, Tensor, Tensor]:
-        """Return the loss of the whole mini-batch, its distances, and the gradient with respect to them.
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss of the whole mini-batch, its distances, and the (scaled) gradient with respect to them.
 
         Every process computes the loss of all episodes, because a term of the loss may depend on several episodes.
         """
@@ -219,19 +318,19 @@ class Learner:
             distances[mine.start :: mine.step] = own.detach()
         distances = self.world.reduce_sum(distances).requires_grad_()
         value = self.loss(distances, same)
-        value.backward()
+        self._scaler.scale(value).backward()
         if distances.grad is None:
             raise JeanieError("the loss does not depend on any distance")
-        return value.item(), distances.detach(), distances.grad
+        return value.detach(), distances.detach(), distances.grad
 
-    def _update_weights(self, rate: float, done: int) -> float:
+    def _update_weights(self, rate: float) -> Tensor:
         """Update the weights and return the norm of the gradient before clipping."""
-        norm = torch.nn.utils.clip_grad_norm_(self.weights, self.config.clip or math.inf).item()
-        if not math.isfinite(norm):
-            raise JeanieError(f"the gradient is not finite at episode {done}: {_DIVERGED}")
+        self._scaler.unscale_(self.optimiser)
+        norm = torch.nn.utils.clip_grad_norm_(self.weights, self.config.clip or math.inf)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self.optimiser.step()
+        self._scaler.step(self.optimiser)
+        self._scaler.update()
         if self.averaged is not self.model:
             update_average(self.averaged, self.model, self.config.ema_decay)
         return norm

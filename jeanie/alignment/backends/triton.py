@@ -222,7 +222,7 @@ def _run(
         HAS_BAND=band is not None, IS_SWAPPED=is_swapped, WITH_PLAN=plan is not None,
         M=language.float64 if dtype == torch.float64 else language.float32,
         K=language.int64 if exponent == torch.int64 else language.int32, DEAD=_DEAD[exponent],
-        num_warps=min(32, max(1, packed * block // _LANES_PER_WARP)),
+        num_warps=min(32, max(1, packed * block // _LANES_PER_WARP)), enable_fp_fusion=True,
     )  # fmt: skip
     if device.type == "cpu" or torch.is_anomaly_enabled():
         _raise_errors(status, gamma, table)

@@ -138,6 +138,6 @@ class Comparison(nn.Module):
             sides = (part.flatten_blocks() for part in (query, support))
             sample = (x[:: -(-len(x) // _SAMPLE)][None] for x in sides)
             return self._block_costs(*sample).double().mean()
-        x, y = (part.flatten_blocks().double() for part in (query, support))
-        squared = x.square().sum(-1).mean() + y.square().sum(-1).mean() - 2 * (x.mean(0) * y.mean(0)).sum()
+        (x, x_squared), (y, y_squared) = (part.average_all() for part in (query, support))
+        squared = x_squared + y_squared - 2 * (x * y).sum()
         return apply_metric(squared.clamp_min(0), metric, self.config.sigma)
