@@ -36,7 +36,7 @@ def check(kind, text):
 
 
 def _check_result(arguments, result):
-    command = arguments[0] if arguments[0] != "lift" else " ".join(arguments[:2])
+    command = " ".join(arguments[: 2 if arguments[0] in ("lift", "user") else 1])
     if result.exit_code not in (0, 1, 2) or not result.stdout.strip() or command not in SCHEMA["$defs"]:
         return
     lines = result.stdout.splitlines() if command == "watch" else [result.stdout]
