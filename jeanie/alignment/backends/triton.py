@@ -35,7 +35,9 @@ __all__ = [
 Gamma = float | Tensor
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 _MAX_LANES = 2**14
-_LANES_PER_WARP = 256
+LANES_PER_WARP = (
+    256  # with 64 each warp has as many instructions: tl.gather keeps an anti-diagonal inside a warp
+)
 _FEW_LANES = 128  # a program with fewer lanes takes several pairs
 _BYTES_PER_LANE = 8  # of shared memory, for one gather
 _DEAD = {torch.int32: -(2**30), torch.int64: -(2**60)}  # exponent of a cell that no path reaches
@@ -222,7 +224,7 @@ def _run(
         HAS_BAND=band is not None, IS_SWAPPED=is_swapped, WITH_PLAN=plan is not None,
         M=language.float64 if dtype == torch.float64 else language.float32,
         K=language.int64 if exponent == torch.int64 else language.int32, DEAD=_DEAD[exponent],
-        num_warps=min(32, max(1, packed * block // _LANES_PER_WARP)), enable_fp_fusion=True,
+        num_warps=min(32, max(1, packed * block // LANES_PER_WARP)), enable_fp_fusion=True,
     )  # fmt: skip
     if device.type == "cpu" or torch.is_anomaly_enabled():
         _raise_errors(status, gamma, table)
