@@ -326,7 +326,8 @@ Independent instructions overlap, so this is pessimistic. The issue rate is the 
 warps at four per cycle and multiprocessor.
 
 Latency is the limit. Four times as many warps have as many instructions each (339,417 on an A100 for values), so they
-only repeat work: the compiler keeps `tl.gather` inside a warp, and 255 registers are the most that a thread can have.
+only repeat work; a likely cause is that `tl.gather` stays inside a warp (not checked in the compiled layout). 255
+registers are the most that a thread can have.
 The estimate for forward and backward is not better than the 0.82 ms that torchwarp (CUDA) publishes for the same sizes
 on a TITAN RTX.
 

@@ -157,8 +157,8 @@ class StreamSession:
             self._answer(
                 {
                     "type": "event",
-                    "start": round(since + start, 3),
-                    "end": round(since + end, 3),
+                    "start_s": round(since + start, 3),
+                    "end_s": round(since + end, 3),
                     "label": event.label,
                     "confidence": round(event.confidence, 4),
                     "distance": event.distance if isfinite(event.distance) else None,

@@ -72,7 +72,7 @@ def test_events_are_those_of_the_recogniser(taught_client, shipped_model):
         expected += stream.push(last.expand(45, -1, -1, -1)) + stream.finish()
     assert [one["label"] for one in events] == [one.label for one in expected] == ["kick_forward"]
     assert events[0]["confidence"] == pytest.approx(expected[0].confidence, abs=1e-2)
-    assert (events[0]["start"], events[0]["end"]) == pytest.approx(expected[0].seconds, abs=0.1)
+    assert (events[0]["start_s"], events[0]["end_s"]) == pytest.approx(expected[0].seconds, abs=0.1)
 
 
 def test_the_threshold_of_a_stream_decides_about_unknown(taught_client):

@@ -35,9 +35,7 @@ __all__ = [
 Gamma = float | Tensor
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 _MAX_LANES = 2**14
-LANES_PER_WARP = (
-    256  # with 64 each warp has as many instructions: tl.gather keeps an anti-diagonal inside a warp
-)
+LANES_PER_WARP = 256  # compiled with 64, each warp has as many instructions, so more warps gain nothing
 _FEW_LANES = 128  # a program with fewer lanes takes several pairs
 _BYTES_PER_LANE = 8  # of shared memory, for one gather
 _DEAD = {torch.int32: -(2**30), torch.int64: -(2**60)}  # exponent of a cell that no path reaches

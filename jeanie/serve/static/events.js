@@ -117,9 +117,9 @@ export function showEvents(page) {
       describeThreshold();
     },
     add(event) {
-      const frames = page.cut(event.start, event.end, event.person);
+      const frames = page.cut(event.start_s, event.end_s, event.person);
       const person = event.person === undefined ? "" : ` · person ${event.person + 1}`;
-      addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start.toFixed(1)} to ${event.end.toFixed(1)} s${person}`);
+      addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start_s.toFixed(1)} to ${event.end_s.toFixed(1)} s${person}`);
       if (nameOf(event) !== null) page.guide.finish("again");
     },
     addAnswer(name, answer) {
