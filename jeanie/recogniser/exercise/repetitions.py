@@ -58,7 +58,7 @@ class Repetition:
 
     Attributes:
         amplitude: Size of the movement relative to the example.
-        is_partial: Whether the amplitude is below ``CountConfig.complete``.
+        is_partial: Whether the amplitude is below ``CountConfig.complete`` times the usual one of the recording.
         similarity: Correlation of the poses with those of the example.
         tempo: Duration relative to one repetition of the example; 2 is half as fast.
         ranges: Smallest and largest angle per joint, in degrees.
