@@ -47,7 +47,7 @@ def make_router(service: Service) -> APIRouter:
 
 def _add_library_routes(router: APIRouter, service: Service) -> None:
     table = Calibration.from_file(CALIBRATION_FILE).thresholds
-    false_alarms = sorted((threshold, share) for share, threshold in table)
+    false_alarms = sorted([threshold, share] for share, threshold in table)
 
     @router.get("/status")
     def get_status(own: Own, request: Request) -> schemas.Status:

@@ -219,6 +219,6 @@ class Status(BaseModel):
     pose_models: list[str] = Field(description="pose models that the page can use")
     has_archive: bool = Field(description="whether there is an archive to search")
     frames: int = Field(description="largest number of frames of one recording")
-    false_alarms: list[tuple[float, float]] = Field(
-        description="(threshold, share of movements of no action that get a name), by threshold"
+    false_alarms: list[list[float]] = Field(
+        description="[threshold, share of movements of no action that get a name], by threshold"
     )

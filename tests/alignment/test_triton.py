@@ -69,7 +69,7 @@ def test_equals_the_sum_over_all_paths(shape, shift, gamma, scale, band, dtype, 
     )  # fmt: skip
     rtol, atol = TOLERANCE[dtype]
     for i, (t, s) in enumerate(lengths):
-        expected, expected_plan = oracles.over_paths(
+        expected, expected_plan = oracles.sum_over_paths(
             cost[i, :t, :s].double().numpy(), iter(paths[t, s]), gamma
         )
         assert_close(float(value[i]), expected, rtol=rtol, atol=rtol * gamma)

@@ -227,4 +227,4 @@ def test_shells_complete_commands():
         prog_name="jeanie",
         env={"_JEANIE_COMPLETE": "complete_bash", "COMP_WORDS": "jeanie reco", "COMP_CWORD": "1"},
     )
-    assert result.stdout.split() == ["recognise"]
+    assert result.stdout.split() == ["recognise", "record"]

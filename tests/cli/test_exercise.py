@@ -16,7 +16,7 @@ run = CliRunner().invoke
 @pytest.fixture
 def files(tmp_path):
     """An example, a recording of four repetitions, one of them partial, and a flat performance."""
-    shown = {"one": plan_swings([90]), "four": plan_swings([90, 90, 40, 90]), "flat": plan_swings([45])}
+    shown = {"one": plan_swings([90]), "four": plan_swings([90, 90, 40, 90]), "flat": plan_swings([30])}
     for name, angles in shown.items():
         write_npz(perform_exercise(angles), tmp_path / f"{name}.npz")
     return {name: str(tmp_path / f"{name}.npz") for name in shown}

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -295,8 +296,14 @@ def test_the_regression_is_the_one_of_highest_likelihood(script):
             assert likelihood(moved) < best
 
 
+@pytest.fixture
+def episodes(script):
+    """The module of episodes that the script uses."""
+    return sys.modules["openset_episodes"]
+
+
 @pytest.mark.parametrize("recordings", [0, 2])
-def test_the_script_measures_what_the_recogniser_answers(script, model, recordings):
+def test_the_script_measures_what_the_recogniser_answers(script, episodes, model, recordings):
     """Confidences from tables of distances are those of a recogniser that was taught the same examples."""
     names = ["squat", "bow", "kick_forward"]
     studio = open_synthetic(subjects=3, takes=2, cameras=1, actions=names)
@@ -310,7 +317,7 @@ def test_the_script_measures_what_the_recogniser_answers(script, model, recordin
         torch.tensor([kicks[0], bows[4]][:recordings], dtype=torch.long),
     )
     examples = [torch.tensor(squats[:3]), torch.tensor(bows[:1])]
-    answers = script.answer_queries(found, torch.tensor(asked), np.array(names[:2]), examples, own)
+    answers = episodes.answer_queries(found, torch.tensor(asked), np.array(names[:2]), examples, own)
     assert answers.right.tolist() == [True, True, False]
     assert answers.known.tolist() == [True, True, False]
     with Recogniser.load(model=model) as recogniser:
@@ -339,7 +346,7 @@ def test_changed_clips_are_the_same_movements_further_away_the_stronger(script, 
     assert not torch.equal(again.joints, augment_motion(clips[0], 1.5, 1).joints)
 
 
-def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script):
+def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script, episodes):
     rng = np.random.default_rng(0)
     labels, subjects = (
         np.array(column) for column in zip(*[(a, s) for a in "abcd" for s in "1234"] * 2, strict=True)
@@ -351,9 +358,9 @@ def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script):
     around = CohortStatistics(torch.zeros(count), torch.ones(count), torch.zeros(count, 1))
     found = script.Table("letters", "letters", labels, subjects, apart, apart, around, around)
     for shots in (1, 3):
-        answers = script.run_episode(found, 2, shots, rng)
+        answers = episodes.run_episode(found, 2, shots, rng)
         assert (answers.distance == 2).all()
-        assert answers.known.tolist() == [True] * script.QUERIES + [False] * script.QUERIES
+        assert answers.known.tolist() == [True] * episodes.QUERIES + [False] * episodes.QUERIES
 
 
 def test_thresholds_keep_the_mean_share_of_false_alarms_over_sources(script):

@@ -172,15 +172,16 @@ def test_a_client_that_does_not_read_is_dropped(service):
     )
     payload = frame.encode()
     message = bytes([0x81, 0xFE]) + len(payload).to_bytes(2, "big") + bytes(4) + payload  # the mask is zero
-    end, sent = time.monotonic() + PATIENCE, 0
+    end, sent, rest = time.monotonic() + PATIENCE, 0, b""
     raw.settimeout(1)
     with open_client(service) as client:
         while 'jeanie_dropped_streams_total{reason="1008"}' not in client.get("metrics").text:
             assert time.monotonic() < end, f"still there after {sent} frames"
             try:
                 for _ in range(500):
-                    raw.sendall(message)
-                    sent += 1
+                    rest = rest or message
+                    rest = rest[raw.send(rest) :]  # a message that was sent in part is continued
+                    sent += not rest
             except OSError:  # the service no longer reads, or has closed
                 time.sleep(0.1)
     raw.close()
