@@ -15,6 +15,7 @@ from jeanie.evaluation import evaluate as evaluation
 from jeanie.evaluation.protocols import PROTOCOLS, Protocol
 from jeanie.fewshot.losses import Loss
 
+pytestmark = pytest.mark.plain  # the stand-ins are not of the declared types
 WAY = 3
 # UWA3D Multiview has nine subjects, and validation and supports have subjects of their own
 SHOTS = {"uwa3d-multiview": 3, "uwa3d-multiview-released": 2}

@@ -15,6 +15,7 @@ from jeanie.paper.tuning.space import apply_changes
 from jeanie.training.recipes import RECIPES
 
 # d, d', hidden size, heads, depth, L, dropout, episodes (Suppl., "Network configuration" and "Training details")
+pytestmark = pytest.mark.plain  # the stand-ins are not of the declared types
 PRINTED = {
     "msraction3d-splits": (32, 50, 64, 6, 6, 6, 0.5, 10_000),
     "uwa3d-multiview": (32, 50, 64, 6, 6, 6, 0.5, 10_000),

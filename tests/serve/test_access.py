@@ -119,6 +119,7 @@ def test_no_client_gets_more_than_its_burst_and_rate(steps):
             assert allowed[client] <= 3 + 2.0 * (now - first[client]) + 1e-6
 
 
+@pytest.mark.plain  # the users are a stand-in
 @given(st.text(max_size=80))
 def test_no_other_text_is_a_token_or_a_cookie(text):
     rules = AccessRules(ServeConfig(token_hash=HASH), NoUsers())
