@@ -91,6 +91,11 @@ class BlockEncoder(nn.Module):
             raise ConfigError("the size of raw features depends on the number of joints: give layout")
         return self.block * len(self.layout) * self.channels
 
+    @property
+    def is_per_block(self) -> bool:
+        """Whether a network encodes every block separately; kind "raw" has no network."""
+        return not isinstance(self.config, RawEncoderConfig | TemporalEncoderConfig)
+
     def forward(
         self, blocks: Float[Tensor, "*batch block length joint channel"]
     ) -> Float[Tensor, "*batch output feature"]:

@@ -15,9 +15,9 @@ __all__ = ["Batch"]
 class Batch:
     """Prepared motions, padded to the longest one: the input of ``FewShotModel.features``.
 
-    Missing joints, absent persons and padding are 0. ``frames`` stay on the host. ``components`` are the same clips,
-    prepared for the components of the model. ``cameras`` are distances (metres) and elevations (degrees) of the
-    recording cameras, if they are known.
+    Missing joints, absent persons and padding are 0. ``frames`` and ``persons`` (the persons that a clip has; all if
+    None) stay on the host. ``components`` are the same clips, prepared for the components of the model. ``cameras`` are
+    distances (metres) and elevations (degrees) of the recording cameras, if they are known.
     """
 
     joints: Float[Tensor, "clip person frame joint 3"]
@@ -26,6 +26,7 @@ class Batch:
     layout: Layout
     components: "tuple[Batch, ...]" = ()
     cameras: Float[Tensor, "clip 2"] | None = None
+    persons: Int[Tensor, " clip"] | None = None
 
     def __len__(self) -> int:
         return self.joints.shape[0]
@@ -37,9 +38,15 @@ class Batch:
 
     def __getitem__(self, index: slice | Tensor) -> "Batch":
         components = tuple(batch[index] for batch in self.components)
-        cameras = None if self.cameras is None else self.cameras[index]
+        cameras, persons = (None if x is None else x[index] for x in (self.cameras, self.persons))
         return Batch(
-            self.joints[index], self.valid[index], self.frames[index], self.layout, components, cameras
+            self.joints[index],
+            self.valid[index],
+            self.frames[index],
+            self.layout,
+            components,
+            cameras,
+            persons,
         )
 
     def mirror(self) -> "Batch":

@@ -14,7 +14,7 @@ from jeanie.alignment import Alignment
 from jeanie.encoders import BlockEncoder
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.fewshot.cameras import HiddenJoints, check_has_depth
-from jeanie.fewshot.chunks import encode_in_chunks, run_encoder
+from jeanie.fewshot.chunks import encode_in_chunks
 from jeanie.fewshot.classes import average_classes
 from jeanie.fewshot.comparison.build import build_comparison
 from jeanie.fewshot.comparison.persons import compare_persons, match_persons
@@ -22,6 +22,7 @@ from jeanie.fewshot.config import RAWS, ModelConfig, check_model_config
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.hubness import HubnessCorrection
 from jeanie.fewshot.inputs import Batch, Store, arrange, find_layout
+from jeanie.fewshot.packing import encode_blocks
 from jeanie.fewshot.pair_match import PairMatch
 from jeanie.fewshot.parts import (
     EncoderPart,
@@ -274,7 +275,7 @@ class FewShotModel(nn.Module):
 
     def _encode_chunk(self, batch: Batch, views: Any) -> Features:
         blocks, counts = arrange(batch, self.config.inputs, views, self.hidden_joints)
-        encoded = run_encoder(self.encoder, blocks, self.autocast_dtype)
+        encoded = encode_blocks(self.encoder, blocks, batch, self.config.inputs, self.autocast_dtype)
         counts = self.encoder.counts(counts)
         present = batch.people
         if self.config.align.persons == "matched":
@@ -282,8 +283,7 @@ class FewShotModel(nn.Module):
             values = encoded[torch.arange(len(first), device=first.device), first].movedim(-2, 1)
             second = encoded[:, -1].movedim(-2, 1)
             return Features(values, counts, second=second, paired=present.sum(1) == 2)
-        share = present.to(encoded.dtype)
-        share = share / share.sum(1, keepdim=True).clamp_min(1)
+        share = nn.functional.normalize(present.to(encoded.dtype), p=1)  # absent persons do not count
         return Features(torch.einsum("np,np...->n...", share, encoded).movedim(-2, 1), counts)
 
     def _compute_hubness_factor(self, features: Features) -> Tensor | None:
