@@ -1,4 +1,4 @@
-"""Worker processes of one machine: the only place that starts, feeds and stops them.
+"""Worker processes of this machine: the only place that starts and stops them.
 
 Every worker is a ``ProcessPoolExecutor`` of one spawned process (a forked torch may hang), so a killed worker breaks
 no other one. Workers compute with one thread. When the call ends early, or its process is killed, a thread in each
@@ -6,156 +6,115 @@ worker sends SIGTERM to its running task: trainings write a checkpoint, other ta
 """
 
 import os
+import queue
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import chain
 from multiprocessing import connection, get_context, parent_process
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-from jeanie.errors import JeanieError
+from jeanie.compute.lost import MAX_RETRIES, WorkerLost, is_out_of_memory
 
-__all__ = ["WorkerLost", "run_parallel", "set_environment", "use_one_thread"]
+__all__ = ["set_environment", "start_processes", "use_one_thread"]
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
-_WAIT_SECONDS = 0.5  # between two calls of on_wait
 _STOP_SECONDS = 60.0  # that a task has to stop, for example to write a checkpoint
+_QUEUED = 3  # tasks per worker that are read ahead
 
 
-class WorkerLost(JeanieError):
-    """Worker processes ended before their tasks were done: killed, or out of memory."""
-
-
-def run_parallel(
-    function: Callable[..., Result],
-    tasks: Iterable[Task],
-    *,
-    jobs: int,
-    shared: Sequence[Any] = (),
-    ordered: bool = False,
-    queued: int = 1,
-    on_wait: Callable[[], Any] | None = None,
-) -> Iterator[Result]:
-    """Yield ``function(*shared, task)`` for every task, computed by ``jobs`` worker processes.
-
-    The exception of a task stops the other tasks and is raised here, with the traceback of the worker as its cause.
-    Ctrl-C and SIGTERM stop all tasks. If a worker is lost, the other workers finish the remaining tasks first.
+class Processes:
+    """Worker processes with one thread each, and the queue of tasks that they share.
 
     Args:
-        function: A function of a module, so that workers can import it.
-        tasks: The tasks. They are read when a worker is free.
-        jobs: Number of workers. 1 runs all tasks in this process and changes no thread count.
-        shared: First arguments of every call, sent once to each worker.
-        ordered: Whether results come in the order of the tasks. Otherwise they come as they are completed.
-        queued: Tasks sent to each worker ahead of time. More than 1 pays off for short tasks.
-        on_wait: Called about every half second in this process.
-
-    Raises:
-        WorkerLost: A worker was killed and its task has no result.
+        jobs: Number of processes.
     """
-    if jobs == 1:
-        for task in tasks:
-            yield function(*shared, task)
-        return
-    with _interrupt_on_sigterm(), _start_workers(jobs, function, shared) as workers:
-        yield from _distribute(workers, tasks, ordered, queued, on_wait)
+
+    def __init__(self, jobs: int) -> None:
+        self._context = get_context("spawn")
+        self._receiver, self._sender = self._context.Pipe(duplex=False)  # its end tells workers to stop
+        self._queue: queue.Queue[_Call | None] = queue.Queue()
+        self._is_closed = threading.Event()
+        self._threads = [threading.Thread(target=self._feed_worker, daemon=True) for _ in range(jobs)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[[Any], Any], task: Any, key: str | None) -> Future[Any]:
+        """Queue a task. Its key is not used: all tasks of a call are different."""
+        call = _Call(function, task)
+        self._queue.put(call)
+        return call.future
+
+    def count_wanted(self) -> int:
+        """Return the number of tasks that keeps the workers busy."""
+        return _QUEUED * len(self._threads)
+
+    def close(self) -> None:
+        """Stop all tasks and wait until all processes have ended."""
+        self._is_closed.set()
+        self._sender.close()
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._receiver.close()
+
+    def _start_worker(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, self._context, _set_up_worker, (self._receiver,))
+
+    def _feed_worker(self) -> None:
+        """Run tasks in one worker process, one at a time; replace the process if it is lost."""
+        worker = self._start_worker()
+        while (call := self._queue.get()) is not None and not self._is_closed.is_set():
+            try:
+                call.future.set_result(worker.submit(_run_task, call.function, call.task).result())
+            except BaseException as error:
+                is_broken = isinstance(error, BrokenProcessPool)
+                if is_broken:
+                    worker.shutdown(wait=False)
+                    worker = self._start_worker()
+                if not (is_broken or is_out_of_memory(error)):
+                    call.future.set_exception(error)
+                elif call.retries < MAX_RETRIES and not self._is_closed.is_set():
+                    call.retries += 1
+                    self._queue.put(call)
+                else:
+                    call.future.set_exception(
+                        WorkerLost(
+                            f"the worker process of a task ended unexpectedly {MAX_RETRIES + 1} times (killed, or out "
+                            "of memory); start the same command again to continue, with fewer --jobs"
+                        )
+                    )
+        worker.shutdown(cancel_futures=True)
+
+
+class _Call:
+    """A task in the queue."""
+
+    def __init__(self, function: Callable[[Any], Any], task: Any) -> None:
+        self.function, self.task = function, task
+        self.future: Future[Any] = Future()
+        self.retries = 0
 
 
 @contextmanager
-def _start_workers(
-    jobs: int, function: Callable[..., Any], shared: Sequence[Any]
-) -> Iterator[list[ProcessPoolExecutor]]:
-    """Yield executors of one process each; on exit, all tasks are stopped and all processes have ended."""
-    context = get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)  # nothing is sent: its end tells workers to stop
-    setup = (receiver, function, shared)
-    workers = [ProcessPoolExecutor(1, context, _set_up_worker, setup) for _ in range(jobs)]
-    try:
-        yield workers
-    finally:
-        sender.close()
-        for worker in workers:
-            worker.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.shutdown()
-        receiver.close()
-
-
-def _distribute(
-    workers: Sequence[Executor],
-    tasks: Iterable[Any],
-    ordered: bool,
-    queued: int,
-    on_wait: Callable[[], Any] | None,
-) -> Iterator[Any]:
-    slots = deque([*workers] * queued)
-    limit = 2 * len(slots)  # of results that wait for an earlier one
-    numbered = enumerate(tasks)
-    running: dict[Future[Any], tuple[int, Executor]] = {}
-    results: dict[int, Any] = {}
-    following = lost = 0
-    while True:
-        while slots and len(running) + len(results) < limit and (entry := next(numbered, None)) is not None:
-            worker = slots.popleft()
-            try:
-                with set_environment("OMP_NUM_THREADS", "1"):  # a new process reads it when it loads torch
-                    running[worker.submit(_run_task, entry[1])] = entry[0], worker
-            except BrokenProcessPool:
-                numbered = chain([entry], numbered)  # type: ignore[assignment]
-                lost += 1
-        if not running:
-            break
-        completed, _ = wait(running, _WAIT_SECONDS, FIRST_COMPLETED)
-        if on_wait is not None:
-            on_wait()
-        for future in completed:
-            number, worker = running.pop(future)
-            try:
-                results[number] = future.result()
-                slots.append(worker)
-            except BrokenProcessPool:
-                lost += 1
-        while results and (not ordered or following in results):
-            yield results.pop(following if ordered else next(iter(results)))
-            following += 1
-    if lost:
-        raise WorkerLost(
-            "a worker process ended unexpectedly (killed, or out of memory); "
-            "start the same command again to continue, with fewer --jobs"
-        )
-
-
-@contextmanager
-def _interrupt_on_sigterm() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that the workers are stopped too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def start_processes(jobs: int) -> Iterator[Processes]:
+    """Yield worker processes; on exit, all tasks are stopped and all processes have ended."""
+    # a new process reads the variable when it loads torch
+    with set_environment("OMP_NUM_THREADS", "1"):
+        processes = Processes(jobs)
+        try:
+            yield processes
+        finally:
+            processes.close()
 
 
 class _Worker:
     """State of a worker process."""
-
-    function: Callable[..., Any]
-    shared: Sequence[Any]
 
     def __init__(self) -> None:
         self.idle = threading.Event()
@@ -166,22 +125,21 @@ class _Worker:
 _worker = _Worker()
 
 
-def _set_up_worker(stop: connection.Connection, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+def _set_up_worker(stop: connection.Connection) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C reaches the parent only, which stops the workers once
     signal.signal(signal.SIGTERM, _interrupt_task)
     torch.set_num_threads(1)
-    _worker.function, _worker.shared = function, shared
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
 
 
-def _run_task(task: Any) -> Any:
+def _run_task(function: Callable[[Any], Any], task: Any) -> Any:
     """Run one task in a worker process."""
     if _worker.stopping:
         raise KeyboardInterrupt
     _worker.idle.clear()
     try:
-        return _worker.function(*_worker.shared, task)
+        return function(task)
     except KeyboardInterrupt:
         if not _worker.stopping:  # someone sent a signal to this worker: the worker is lost
             os._exit(1)

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 
 from jeanie._internal.digest import hash_json
 from jeanie._internal.files import write_atomically
-from jeanie.compute.processes import run_parallel
+from jeanie.compute.tasks import run_parallel
 from jeanie.fewshot.model import FewShotModel
 from jeanie.pretraining.config import PretrainConfig, configure_ensemble
 from jeanie.pretraining.member import Progress, pretrain_member

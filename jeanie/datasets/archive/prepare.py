@@ -7,7 +7,8 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
-from jeanie.compute.processes import run_parallel, use_one_thread
+from jeanie.compute.processes import use_one_thread
+from jeanie.compute.tasks import run_parallel
 from jeanie.datasets.archive.writer import ArchiveWriter, Record, make_record
 from jeanie.datasets.dataset import Dataset, FileDataset
 from jeanie.errors import ConfigError, DataError, JeanieError

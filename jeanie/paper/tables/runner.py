@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jeanie.compute.processes import WorkerLost, run_parallel, use_one_thread
+from jeanie.compute.processes import use_one_thread
+from jeanie.compute.tasks import WorkerLost, run_parallel
 from jeanie.errors import ConfigError
 from jeanie.paper.tables.cells import Cell
 from jeanie.paper.tables.claims import LEASE_SECONDS, hold_claim

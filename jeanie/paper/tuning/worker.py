@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jeanie.compute.processes import WorkerLost, run_parallel, use_one_thread
+from jeanie.compute.processes import use_one_thread
+from jeanie.compute.tasks import WorkerLost, run_parallel
 from jeanie.datasets import Dataset, ReadOptions
 from jeanie.datasets.dataset import FileDataset
 from jeanie.datasets.folders import drop_unreadable

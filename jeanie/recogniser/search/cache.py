@@ -21,7 +21,7 @@ from torch import Tensor
 
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
-from jeanie.compute.processes import run_parallel
+from jeanie.compute.tasks import run_parallel
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features

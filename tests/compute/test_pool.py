@@ -1,0 +1,110 @@
+"""Tasks in this process and in worker processes: results, errors, lost workers, stops. The processes are real."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from compute_tasks import die_always, die_once, fail_at_two, run_out_of_memory, square
+
+from jeanie.compute.processes import set_environment, use_one_thread
+from jeanie.compute.tasks import WorkerLost, map_tasks
+from jeanie.errors import ConfigError, DataError
+
+
+def test_one_job_runs_in_this_process():
+    pairs = list(map_tasks(square, [1, 2]))
+    assert [(task, result[:2]) for task, result in pairs] == [(1, (1, os.getpid())), (2, (4, os.getpid()))]
+
+
+@pytest.mark.processes
+def test_ordered_results_come_in_the_order_of_the_tasks_and_others_as_they_are_completed():
+    calls = []
+    pairs = list(map_tasks(square, range(6), jobs=2, ordered=True, progress=lambda *now: calls.append(now)))
+    assert [(task, result[0]) for task, result in pairs] == [(0, 0), (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)]
+    assert os.getpid() not in {process for _, (_, process, _) in pairs}
+    assert {threads for _, (*_, threads) in pairs} == {1}
+    assert calls[-1] == (6, 6)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert sorted(task for task, _ in map_tasks(square, iter(range(6)), jobs=2)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.processes
+def test_the_error_of_a_task_is_raised_with_its_traceback():
+    with pytest.raises(DataError, match="clip 2 is bad") as raised:
+        list(map_tasks(fail_at_two, range(50), jobs=2))
+    assert "in fail_at_two" in str(raised.value.__cause__)
+
+
+@pytest.mark.processes
+def test_the_task_of_a_killed_worker_runs_again(tmp_path):
+    pairs = list(map_tasks(die_once, [(tmp_path, number) for number in range(4)], jobs=2))
+    assert sorted(result for _, result in pairs) == [0, 1, 2, 3]
+    processes = (tmp_path / "1.log").read_text().split()
+    assert len(set(processes)) == 2, "the kill hit, and another process ran the task again"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("function", [die_always, run_out_of_memory])
+def test_the_other_tasks_finish_before_a_task_without_a_worker_is_an_error(function):
+    results = []
+    with pytest.raises(WorkerLost, match="ended unexpectedly 3 times"):
+        results.extend(result for _, result in map_tasks(function, range(4), jobs=2))
+    assert sorted(results) == [0, 2, 3]
+
+
+@pytest.mark.errors
+def test_wrong_workers_are_refused():
+    with pytest.raises(ConfigError, match="jobs is the number of worker processes, at least 1, got 0"):
+        list(map_tasks(square, [1], jobs=0))
+    with pytest.raises(ConfigError, match="give one of them"):
+        list(map_tasks(square, [1], jobs=2, cluster="tcp://127.0.0.1:1"))
+    with pytest.raises(ConfigError, match="expected the address of a Dask scheduler such as tcp://host:8786"):
+        list(map_tasks(square, [1], cluster="127.0.0.1:8786"))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_stop_their_tasks_when_the_parent_is_stopped(tmp_path, number):
+    code = (
+        "import sys\n"
+        f"sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+        "from pathlib import Path\n"
+        "from compute_tasks import wait_forever\n"
+        "from jeanie.compute.tasks import map_tasks\n"
+        "if __name__ == '__main__':\n"
+        f"    folder = Path({str(tmp_path)!r})\n"
+        "    list(map_tasks(wait_forever, [(folder, number) for number in range(4)], jobs=2))\n"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    with subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE) as process:
+        try:
+            wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
+            process.send_signal(number)
+            process.communicate(timeout=60)  # ends when no worker holds the pipe
+        finally:
+            process.kill()
+    wait_for(lambda: len(list(tmp_path.glob("*.stopped"))) == 2)
+    assert len(list(tmp_path.glob("*.started"))) == 2, "queued tasks do not start"
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_number_of_threads_and_the_environment_are_restored():
+    threads = torch.get_num_threads()
+    with use_one_thread(), set_environment("JEANIE_TEST", "x"), set_environment("JEANIE_OTHER", None):
+        assert torch.get_num_threads() == 1
+        assert os.environ["JEANIE_TEST"] == "x"
+        assert "JEANIE_OTHER" not in os.environ
+    assert torch.get_num_threads() == threads
+    assert "JEANIE_TEST" not in os.environ
