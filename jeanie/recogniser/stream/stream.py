@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from jeanie.errors import ConfigError, ShapeError
-from jeanie.recogniser.stream.segmenter import Event, MotionRecogniser, Segmenter, StreamConfig
+from jeanie.recogniser.stream.candidates import MotionRecogniser
+from jeanie.recogniser.stream.event import Event, StreamConfig
+from jeanie.recogniser.stream.segmenter import Segmenter
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 

@@ -1,0 +1,132 @@
+"""Recognise parts of a stream: the frames in memory, and the answers of the recogniser for some of them."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from jeanie.errors import DataError
+from jeanie.recogniser.stream.event import Event
+from jeanie.recogniser.stream.motion_buffer import MotionBuffer
+from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["Answer", "CandidateReader", "MotionRecogniser", "compute_log_odds", "is_same_candidate"]
+
+_ALIKE = 0.8  # intersection over union from which two candidates are one
+_CERTAIN = 1e-6  # doubt that counts as none
+
+
+@runtime_checkable
+class Answer(Protocol):
+    """Answer of a recogniser for one motion."""
+
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def distance(self) -> float: ...
+
+
+@runtime_checkable
+class EnrolledExample(Protocol):
+    """An example of a library."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def motion(self) -> Motion: ...
+
+
+@runtime_checkable
+class ExampleLibrary(Protocol):
+    """A library: its examples, and a number that changes when they do."""
+
+    @property
+    def revision(self) -> int: ...
+    def examples(self) -> Iterator[EnrolledExample]: ...
+
+
+@runtime_checkable
+class MotionRecogniser(Protocol):
+    """Interface of a recogniser for streams."""
+
+    @property
+    def library(self) -> ExampleLibrary: ...
+    @property
+    def actions(self) -> Mapping[str, int]: ...
+    def recognise_all(self, motions: Iterable[Motion]) -> Sequence[Answer]: ...
+
+
+@dataclass(frozen=True)
+class _NoAnswer:
+    """Answer for a motion with too few visible joints."""
+
+    label: str | None = None
+    confidence: float = 0.0
+    distance: float = float("inf")
+
+
+class CandidateReader:
+    """Read and recognise parts of a stream, by ticks of ``frames`` frames each. ``past`` has joints and their mask."""
+
+    def __init__(
+        self,
+        recogniser: MotionRecogniser,
+        layout: Layout,
+        rate: float,
+        frames: int,
+        past: tuple[MotionBuffer, MotionBuffer],
+        person: int | None,
+    ) -> None:
+        self._recogniser, self._layout, self._rate = recogniser, layout, rate
+        self._frames, self._past, self._person = frames, past, person
+        self.recognised = 0  # motions
+
+    def recognise(self, candidates: Sequence[tuple[int, int]]) -> list[Answer]:
+        """Return one answer per candidate; all are encoded and compared in one call."""
+        self.recognised += len(candidates)
+        motions = [self.read_motion(*candidate) for candidate in candidates]
+        visible = [motion for motion in motions if motion is not None]
+        try:
+            found = iter(self._recogniser.recognise_all(visible))
+        except DataError:  # too few visible joints in one of them
+            found = iter([self._recognise_alone(motion) for motion in visible])
+        return [_NoAnswer() if motion is None else next(found) for motion in motions]
+
+    def _recognise_alone(self, motion: Motion) -> Answer:
+        try:
+            return self._recogniser.recognise_all([motion])[0]
+        except DataError:
+            return _NoAnswer()
+
+    def read_motion(self, start: int, end: int) -> Motion | None:
+        """Return the frames of some ticks, or None if nobody is visible in them."""
+        joints, valid = (rows.read(start * self._frames, end * self._frames) for rows in self._past)
+        return Motion(joints, self._layout, valid=valid, rate=self._rate) if bool(valid.any()) else None
+
+    def make_event(self, start: int, end: int, answer: Answer) -> Event:
+        """Return the event of a movement between two ticks."""
+        return Event(
+            start * self._frames,
+            end * self._frames,
+            self._rate,
+            answer.label,
+            answer.confidence,
+            answer.distance,
+            self._person,
+            self.read_motion(start, end),
+        )
+
+
+def compute_log_odds(answer: Answer) -> float:
+    """Return the log odds of the confidence, which separate candidates of almost certain confidence."""
+    sure = min(max(answer.confidence, _CERTAIN), 1 - _CERTAIN)
+    return math.log(sure / (1 - sure))
+
+
+def is_same_candidate(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Return whether two candidates are almost the same part of the stream."""
+    common = min(first[1], second[1]) - max(first[0], second[0])
+    return common >= _ALIKE * (max(first[1], second[1]) - min(first[0], second[0]))
