@@ -23,9 +23,11 @@ from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
 
 __all__ = [
+    "ClusterAddress",
     "EncoderPaths",
     "FalseAlarms",
     "Files",
+    "Jobs",
     "MetricPaths",
     "Migrate",
     "ModelSource",
@@ -61,19 +63,29 @@ Place = Annotated[
     ),
 ]
 
-
 Way = Annotated[
     int | None, typer.Option(min=2, help="Number of classes per episode, N (default: that of the protocol).")
 ]
-
 
 Shot = Annotated[
     int | None, typer.Option(min=1, help="Number of supports per class, Z (default: that of the protocol).")
 ]
 
-
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings in any known format.")]
 
+Jobs = Annotated[
+    int, typer.Option("--jobs", min=1, help="Number of worker processes with one thread each (default: 1).")
+]
+
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Compute on the workers of a Dask scheduler, such as tcp://host:8786 or tls://host:8786, instead of "
+        "processes of this machine.",
+    ),
+]
 
 FalseAlarms = Annotated[
     float | None,
@@ -84,11 +96,9 @@ FalseAlarms = Annotated[
     ),
 ]
 
-
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Skip recordings that cannot be read and list them.")
 ]
-
 
 Pattern = Annotated[
     str | None,
@@ -172,7 +182,6 @@ EncoderPaths = Annotated[
         "Repeatable.",
     ),
 ]
-
 
 MetricPaths = Annotated[
     list[str] | None,
@@ -263,7 +272,6 @@ ProtocolName = Annotated[
         "recordings per class."
     ),
 ]
-
 
 Migrate = Annotated[
     bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")

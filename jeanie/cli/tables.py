@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from jeanie.cli.exports import CsvFile, LatexFile, write_rows
+from jeanie.cli.options import ClusterAddress
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.compute.tasks import count_workers
 from jeanie.errors import ConfigError
 from jeanie.paper.tables import (
     Cell,
     FilledTable,
     Preset,
-    Shard,
     Table,
     estimate_cells,
     fill_table,
@@ -48,8 +49,12 @@ def tables(
     out: Annotated[Path | None, typer.Option(help="Folder for results (default: tables).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small part, as a quick check.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes (default: number of cores).")
+        int | None,
+        typer.Option(
+            min=1, help="Number of worker processes with one thread each (default: number of cores)."
+        ),
     ] = None,
+    cluster: ClusterAddress = None,
     row: Annotated[
         list[str] | None,
         typer.Option(help="Measure only this row: its number, name or method in --list; repeatable."),
@@ -72,7 +77,6 @@ def tables(
             help="Compared systems with small instead of their published networks (default in --quick).",
         ),
     ] = False,
-    shard: Annotated[str | None, typer.Option(help="Run only part I of N, given as I/N.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Training seeds, for example 0,1,2.")] = None,
     recipe: Annotated[
         str | None, typer.Option(help=f"Base recipe of the methods: {', '.join(RECIPES)}.")
@@ -87,7 +91,7 @@ def tables(
 ) -> None:
     """Measure a table of the paper again and compare the results with the printed values.
 
-    Results are kept: run the command again, here or on other machines that share the folder, to continue.
+    Results are kept: run the command again to continue.
     """
     with exit_on_error(as_json):
         if listed:
@@ -110,14 +114,14 @@ def tables(
             return fill_table(table, preset, placed_cells, place, quick=quick)
 
         if not render:
-            cells, workers = [one.cell for one in placed_cells], jobs or os.cpu_count() or 1
-            part = None if shard is None else Shard.parse(shard)
+            cells = [one.cell for one in placed_cells]
+            default = os.cpu_count() or 1 if cluster is None else 1
+            workers = default if jobs is None else jobs
             if not as_json:
-                _announce(cells if part is None else part.select(cells), place, workers)
+                _announce(cells, place, count_workers(workers, cluster))
             with show_progress(not as_json, "measurements") as bar:
-                run_cells(
-                    cells, place, data=data, jobs=workers, shard=part, progress=_Watcher(fill, place, bar)
-                )
+                watcher = _Watcher(fill, place, bar)
+                run_cells(cells, place, data=data, jobs=workers, cluster=cluster, progress=watcher)
         filled = fill()
         written = write_rows(_COLUMNS, _list_rows(filled), csv, latex)
         _write_and_print(filled, place, written, as_json)

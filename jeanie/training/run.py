@@ -12,6 +12,7 @@ SPLIT/events/   scalars for TensorBoard, if it is installed
 import json
 import platform
 import re
+import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,17 +26,21 @@ from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
 from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.compute.distributed import World
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.fewshot.cameras import HiddenJoints
 from jeanie.fewshot.model import FewShotModel
 from jeanie.fewshot.parts import EncoderPart, MetricPart
 from jeanie.training.recipes import Recipe
 
-__all__ = ["Metrics", "Run", "open_run", "record_hidden_joints"]
+__all__ = ["Metrics", "Run", "TrainingReplaced", "check_attempt", "open_run", "record_hidden_joints"]
 
 FORMAT = 1
 _RUN = "run.json"
+
+
+class TrainingReplaced(JeanieError):
+    """Another process has continued a training meanwhile, for example because this host was unplugged."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,16 @@ def open_run(
     return Run(out, facts)
 
 
+def check_attempt(run: Run) -> None:
+    """Check that no other process has continued a run since this one opened it; call it before every write.
+
+    Raises:
+        TrainingReplaced: Another process has. The run belongs to it.
+    """
+    if Run.load(run.path).facts["sessions"][-1].get("attempt") != run.facts["sessions"][-1]["attempt"]:
+        raise TrainingReplaced(f"{run.path}: another process continues this training; this one stops")
+
+
 def record_hidden_joints(run: Run, joints: HiddenJoints, world: World) -> Run:
     """Add to the record of a run how many joints simulated cameras did not see, if they measured any.
 
@@ -206,6 +221,7 @@ def record_hidden_joints(run: Run, joints: HiddenJoints, world: World) -> Run:
         return run
     facts = {**run.facts, "hidden_joints": {"hidden": joints.hidden, "measured": joints.measured}}
     if world.is_first:
+        check_attempt(run)
         _write_facts(run.path, facts)
     return Run(run.path, facts)
 
@@ -290,6 +306,7 @@ def _describe_session(world: World) -> dict[str, Any]:
         "commit": get_commit(),
         "device": str(world.device),
         "processes": world.size,
+        "attempt": secrets.token_hex(8),
     }
 
 

@@ -21,7 +21,7 @@ from jeanie.fewshot.model import FewShotModel
 from jeanie.training.checkpoint import TrainingState, read_checkpoint, restore_checkpoint, write_checkpoint
 from jeanie.training.fusion import Fusion
 from jeanie.training.member_selection import list_member_shares, select_members
-from jeanie.training.run import Metrics, Run
+from jeanie.training.run import Metrics, Run, check_attempt
 from jeanie.training.step import Learner, Step
 
 __all__ = ["ProgressCallback", "SplitTraining", "TrainingProgress"]
@@ -194,6 +194,7 @@ class SplitTraining:
         margin = self.config.margin or 0.0 if state.best_episode == 0 else 0.0
         if state.best is None or accuracy.value > state.best[0] + margin:
             if self.world.is_first:
+                check_attempt(self.run)
                 model.save(self.folder / "model")
             best = (accuracy.value, accuracy.half)
             return replace(state, best=best, best_episode=state.episode, waited=0), accuracy
@@ -222,6 +223,7 @@ class SplitTraining:
         model = None if len(self.validation) else self._final_model()  # every process takes part
         if not self.world.is_first:
             return
+        check_attempt(self.run)
         if model is not None:
             model.save(self.folder / "model")
         write_checkpoint(self.folder / "last", self.learner, state)

@@ -13,6 +13,7 @@ import torch
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.memory import keep_freed_memory
 from jeanie._internal.seeds import use_seed
+from jeanie.compute.cancellation import is_stop_requested
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.datasets import Dataset
 from jeanie.errors import ConfigError
@@ -214,7 +215,10 @@ def _hash_weights(model: FewShotModel) -> str:
 
 @contextmanager
 def _catch_stop_signals() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGINT or SIGTERM has come; a second signal interrupts at once."""
+    """Yield a function that returns whether training has to stop: SIGINT or SIGTERM has come, or a cluster says so.
+
+    A second signal interrupts at once.
+    """
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -223,11 +227,11 @@ def _catch_stop_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
 
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield is_stop_requested
         return
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(received)
+        yield lambda: bool(received) or is_stop_requested()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

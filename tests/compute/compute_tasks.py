@@ -3,11 +3,16 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import torch
+from tiny_task import dataset, model_config, split
 
+from jeanie._internal.files import write_atomically
+from jeanie.compute.cancellation import raise_if_stopped
 from jeanie.errors import DataError
+from jeanie.training.augment import AugmentConfig
+from jeanie.training.config import TrainConfig
+from jeanie.training.train import train
 
 SLOW = 0.2  # seconds
 
@@ -23,16 +28,6 @@ def fail_at_two(task):
     return task
 
 
-def die_once(place):
-    """Kill this worker the first time; leave a line per call."""
-    folder, number = place
-    with (folder / f"{number}.log").open("a") as log:
-        log.write(f"{os.getpid()}\n")
-    if number == 1 and len((folder / "1.log").read_text().splitlines()) == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
 def die_always(number):
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -46,13 +41,64 @@ def run_out_of_memory(number):
 
 
 def wait_forever(place):
-    """Wait for a stop, as an evaluation does."""
+    """Wait for a stop, as an evaluation does; one file tells of the start, and one of the end."""
     folder, number = place
-    started = folder / f"{number}.started"
     try:
-        with started.open("a") as log:
-            log.write(f"{os.getpid()}\n")
+        note_start(place)
         while True:
+            raise_if_stopped()
             time.sleep(0.02)
     finally:
-        (Path(folder) / f"{number}.stopped").touch()
+        (folder / f"{number}.stopped").touch()
+
+
+def wait_for_permission(place):
+    """Wait until the file "go" exists."""
+    folder, number = place
+    note_start(place)
+    while not (folder / "go").exists():
+        raise_if_stopped()
+        time.sleep(0.02)
+    return number
+
+
+def wait_in_first_process(place):
+    """Never end in the process that is the first to start this task."""
+    while len(note_start(place)) == 1 and place[1] == 1:
+        time.sleep(60)
+    return place[1]
+
+
+def note_start(place):
+    """Add a line with this process to the log of a task, and return all lines."""
+    folder, number = place
+    path = folder / f"{number}.started"
+    with path.open("a") as log:
+        log.write(f"{os.getpid()}\n")
+    return path.read_text().split()
+
+
+def write_once(place):
+    """Write the file of a task, slowly, unless it is there."""
+    folder, number = place
+    path = folder / f"{number}.done"
+    if not path.exists():
+        note_start(place)
+        time.sleep(SLOW)
+        write_atomically(path, b"done")
+    return number
+
+
+def train_slowly(folder):
+    """Train a tiny task; a checkpoint is due at the end alone. A file tells when the first step is done."""
+
+    def pause(progress):
+        (folder.parent / "training").touch()
+        if not (folder.parent / "fast").exists():
+            time.sleep(0.1)
+
+    config = TrainConfig(
+        episodes=40, batch=2, queries=2, validate_every=40, checkpoint_every=40, augment=AugmentConfig(yaw=20)
+    )
+    options = {"dataset": dataset(), "split": [split()], "resume": folder.exists(), "progress": pause}
+    return train(model_config(), "synthetic", config=config, out=folder, **options).path

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+IMPORTS = [str(place) for place in (HERE, HERE.parent)]
 DASK = [sys.executable, "-m", "dask"]
 
 
@@ -31,7 +32,7 @@ class Cluster:
 
     def __init__(self, folder, host="127.0.0.1", **settings):
         self.folder, self.host = folder, host
-        paths = os.pathsep.join(str(place) for place in (HERE, HERE.parent))
+        paths = os.pathsep.join(IMPORTS)
         self.environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **settings}
         self.processes = []
         self.scheduler = self.address = None

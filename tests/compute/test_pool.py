@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from compute_tasks import die_always, die_once, fail_at_two, run_out_of_memory, square
+from compute_tasks import die_always, fail_at_two, run_out_of_memory, square, wait_in_first_process
+from dask_cluster import IMPORTS, wait_for
 
 from jeanie.compute.processes import set_environment, use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
@@ -42,10 +42,14 @@ def test_the_error_of_a_task_is_raised_with_its_traceback():
 
 @pytest.mark.processes
 def test_the_task_of_a_killed_worker_runs_again(tmp_path):
-    pairs = list(map_tasks(die_once, [(tmp_path, number) for number in range(4)], jobs=2))
-    assert sorted(result for _, result in pairs) == [0, 1, 2, 3]
-    processes = (tmp_path / "1.log").read_text().split()
-    assert len(set(processes)) == 2, "the kill hit, and another process ran the task again"
+    tasks = [(tmp_path, number) for number in range(4)]
+    with ThreadPoolExecutor(1) as client:
+        call = client.submit(lambda: list(map_tasks(wait_in_first_process, tasks, jobs=2)))
+        log = wait_for(lambda: next((path for path in tmp_path.glob("1.started") if path.read_text()), None))
+        os.kill(int(log.read_text()), signal.SIGKILL)
+        assert sorted(result for _, result in call.result(120)) == [0, 1, 2, 3]
+    assert len(set(log.read_text().split())) == 2, "the kill hit, and another process ran the task again"
+    assert [len((tmp_path / f"{number}.started").read_text().split()) for number in (0, 2, 3)] == [1, 1, 1]
 
 
 @pytest.mark.processes
@@ -72,7 +76,7 @@ def test_wrong_workers_are_refused():
 def test_workers_stop_their_tasks_when_the_parent_is_stopped(tmp_path, number):
     code = (
         "import sys\n"
-        f"sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+        f"sys.path[:0] = {IMPORTS}\n"
         "from pathlib import Path\n"
         "from compute_tasks import wait_forever\n"
         "from jeanie.compute.tasks import map_tasks\n"
@@ -91,13 +95,6 @@ def test_workers_stop_their_tasks_when_the_parent_is_stopped(tmp_path, number):
             process.kill()
     wait_for(lambda: len(list(tmp_path.glob("*.stopped"))) == 2)
     assert len(list(tmp_path.glob("*.started"))) == 2, "queued tasks do not start"
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_number_of_threads_and_the_environment_are_restored():

@@ -3,9 +3,12 @@
 import contextlib
 import json
 import os
+import pickle
 import re
+import shutil
 import signal
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -18,7 +21,6 @@ from jeanie.cli.app import app
 from jeanie.errors import DataError
 from jeanie.paper.methods import METHODS
 from jeanie.paper.tables import (
-    Shard,
     fill_table,
     get_table,
     list_cells,
@@ -30,6 +32,7 @@ from jeanie.paper.tables import (
 )
 from jeanie.paper.tables.cells import build_recipe
 from jeanie.paper.tables.results import folder_of, read_failure, read_result
+from jeanie.paper.tables.runner import group_cells
 from jeanie.paper.tables.schema import UNTRAINED
 from jeanie.training.recipes import RECIPES
 
@@ -158,14 +161,34 @@ def test_what_is_done_is_not_done_again(data, whole):
     assert calls[-1] == (5, 5)  # the cell for which the paper prints a dash is none
 
 
-def test_two_shards_together_are_one_run(data, whole, tmp_path):
-    halves = [Shard.parse(f"{number}/2").select(cells()) for number in (1, 2)]
-    assert sorted(cell.key for half in halves for cell in half) == sorted(cell.key for cell in cells())
-    for number in (1, 2):
-        run_cells(cells(), tmp_path, data=data, shard=Shard(number, 2))
-        done = sum(read_result(tmp_path, cell) is not None for cell in cells())
-        assert done == (len(halves[0]) if number == 1 else len(cells()))
-    assert numbers(tmp_path) == numbers(whole)
+def test_a_task_is_small_and_names_its_training(tmp_path):
+    ways = [column(name=f"{way}-way", way=way, trained_way=3) for way in (2, 3)]
+    one = tiny_table(columns=ways, rows=[{"name": "a", "method": "pooled"}])
+    for group in (
+        cells(one),
+        [each.cell for each in list_cells(get_table("ntu120"), get_table("ntu120").full)],
+    ):
+        tasks = group_cells(group, tmp_path, None, is_shared=True)
+        assert max(len(pickle.dumps(task)) for task in tasks) < 10_000
+        assert len({task.key for task in tasks}) == len(tasks) == len({cell.run_key for cell in group})
+        assert sorted(cell.key for task in tasks for cell in task.cells) == sorted(cell.key for cell in group)
+    (task,) = group_cells(cells(one), tmp_path, None, is_shared=True)
+    (elsewhere,) = group_cells(cells(one), tmp_path / "other", None, is_shared=True)
+    assert task.key != elsewhere.key
+
+
+@pytest.mark.processes
+def test_a_training_that_another_process_has_locked_is_left_to_it(data, whole, tmp_path):
+    cell = next(cell for cell in cells() if cell.method == "raw")
+    (task,) = group_cells([cell], tmp_path, None, is_shared=False)
+    with ThreadPoolExecutor(1) as other:
+        with task.lock():
+            call = other.submit(run_cells, [cell], tmp_path, data=data)
+            with pytest.raises(TimeoutError):
+                call.result(1.5)
+            assert read_result(tmp_path, cell) is None
+            shutil.copytree(folder_of(whole, cell), folder_of(tmp_path, cell))  # as the other process does
+        call.result(60)
 
 
 @pytest.mark.processes
@@ -268,9 +291,6 @@ def test_seeds_are_measured_each_and_joined(data, tmp_path):
     assert entry.ours == pytest.approx(sum(singles) / 2)
     assert entry.report.seeds == (0, 3)
     assert entry.report.over == "seeds"
-
-
-# -- claims -------------------------------------------------------------------------------------------------------
 
 
 # -- what is written ----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from jeanie.cli.app import app
 from jeanie.errors import ConfigError
 from jeanie.paper.tables import (
-    Shard,
     fill_table,
     get_table,
     list_cells,
@@ -62,13 +61,6 @@ def test_a_row_with_neither_or_both_is_refused():
         tiny_table(columns=[column()], rows=[{"name": "x", "method": "raw", "printed": [1.0, 2.0]}])
     with pytest.raises(ConfigError, match="needs a protocol or mean = true"):
         Column(name="x")
-
-
-@pytest.mark.errors
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0"])
-def test_a_shard_that_is_none_is_refused(text):
-    with pytest.raises(ConfigError, match="a shard is i/n"):
-        Shard.parse(text)
 
 
 @pytest.mark.errors

@@ -4,7 +4,7 @@ from jeanie.paper.tables.cells import Cell, PlacedCell, list_cells
 from jeanie.paper.tables.estimate import Estimate, estimate_cells
 from jeanie.paper.tables.filled_table import FilledTable, fill_table
 from jeanie.paper.tables.render import render_html, render_markdown, write_table
-from jeanie.paper.tables.runner import Shard, run_cells
+from jeanie.paper.tables.runner import run_cells
 from jeanie.paper.tables.schema import Preset, Table, get_table, load_tables
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "FilledTable",
     "PlacedCell",
     "Preset",
-    "Shard",
     "Table",
     "estimate_cells",
     "fill_table",

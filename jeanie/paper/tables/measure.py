@@ -9,6 +9,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from jeanie.compute.cancellation import raise_if_stopped
+from jeanie.compute.lost import is_out_of_memory
 from jeanie.datasets import Dataset
 from jeanie.datasets.lifting import provide_lifted_archive
 from jeanie.errors import ConfigError, JeanieError
@@ -22,6 +24,7 @@ from jeanie.paper.tables.cells import Cell
 from jeanie.paper.tables.results import Failure, write_failure, write_result
 from jeanie.paper.tuning import SPACE, Tuning, find_outcome, tune
 from jeanie.training.recipes import Recipe
+from jeanie.training.run import TrainingReplaced
 from jeanie.training.train import train
 
 _ANGLES = ("views.azimuth", "views.altitude")
@@ -38,21 +41,30 @@ class Measurement:
 
 
 def run_folder(out: Path, cell: Cell) -> Path:
-    """Return the folder for the training of a measurement and the claim on it."""
+    """Return the folder for the training of a measurement."""
     return out / "runs" / cell.run_key
 
 
-def measure_and_store(cell: Cell, out: Path, data: Path | None, session: str) -> None:
-    """Make a measurement and store it, or store why it failed; only an interruption is raised."""
+def measure_and_store(cell: Cell, out: Path, data: Path | None) -> bool:
+    """Make a measurement and store it, or store why it failed; return whether it is stored.
+
+    Only an interruption, a lack of memory and another process on the same training are raised.
+    """
     start = perf_counter()
     try:
         measured = measure_cell(cell, out, data)
+    except TrainingReplaced:
+        raise
     except (JeanieError, OSError) as error:
-        write_failure(out, cell, Failure(str(error), session))
-    except Exception:  # one cell must not stop the others; the table shows what happened
-        write_failure(out, cell, Failure(traceback.format_exc(limit=-3).strip(), session))
+        write_failure(out, cell, Failure(str(error)))
+    except Exception as error:  # one cell must not stop the others; the table shows what happened
+        if is_out_of_memory(error):
+            raise
+        write_failure(out, cell, Failure(traceback.format_exc(limit=-3).strip()))
     else:
         write_result(out, cell, measured.report, perf_counter() - start, measured.searched)
+        return True
+    return False
 
 
 def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement:
@@ -95,7 +107,14 @@ def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement
         )
         seeds = (cell.recipe.train.seed,)
     report = evaluate(
-        models, protocol, dataset=dataset, splits=tested, method=cell.method, seeds=seeds, limit=cell.limit
+        models,
+        protocol,
+        dataset=dataset,
+        splits=tested,
+        method=cell.method,
+        seeds=seeds,
+        limit=cell.limit,
+        progress=raise_if_stopped,
     )
     return Measurement(report, searched)
 

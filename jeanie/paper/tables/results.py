@@ -22,6 +22,7 @@ __all__ = [
     "Result",
     "describe_machine",
     "folder_of",
+    "is_stored",
     "read_failure",
     "read_result",
     "write_failure",
@@ -58,15 +59,19 @@ class Result:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a measurement failed; ``session`` identifies the call that made it."""
+    """The reason why a measurement failed."""
 
     reason: str
-    session: str = ""
 
 
 def folder_of(out: Path, cell: Cell) -> Path:
     """Return the folder of a measurement."""
     return out / "cells" / cell.key
+
+
+def is_stored(out: Path, cell: Cell) -> bool:
+    """Return whether a measurement is stored."""
+    return (folder_of(out, cell) / _RESULT).exists()
 
 
 def describe_machine() -> dict[str, Any]:
@@ -153,7 +158,7 @@ def write_failure(out: Path, cell: Cell, failure: Failure) -> None:
     """Store the reason why a measurement failed."""
     folder = folder_of(out, cell)
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"reason": failure.reason, "session": failure.session, "cell": cell.model_dump(mode="json")}
+    content = {"reason": failure.reason, "cell": cell.model_dump(mode="json")}
     write_atomically(folder / _FAILURE, (json.dumps(content, indent=1) + "\n").encode())
 
 
@@ -161,6 +166,6 @@ def read_failure(out: Path, cell: Cell) -> Failure | None:
     """Read the reason why the last attempt failed; None if it did not fail."""
     try:
         content = json.loads((folder_of(out, cell) / _FAILURE).read_bytes())
-        return Failure(str(content["reason"]), str(content["session"]))
+        return Failure(str(content["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,75 +1,59 @@
-"""Make many measurements in worker processes; several machines may share the work, and a stopped run continues."""
+"""Make many measurements: one task per training, computed here, in worker processes or on a cluster."""
 
 import time
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jeanie.compute.processes import use_one_thread
-from jeanie.compute.tasks import WorkerLost, run_parallel
-from jeanie.errors import ConfigError
-from jeanie.paper.tables.cells import Cell
-from jeanie.paper.tables.claims import LEASE_SECONDS, hold_claim
-from jeanie.paper.tables.measure import measure_and_store, run_folder
-from jeanie.paper.tables.results import folder_of, read_failure
+from filelock import FileLock, Timeout
 
-__all__ = ["Progress", "Shard", "run_cells"]
+from jeanie._internal.digest import hash_json
+from jeanie.compute.processes import use_one_thread
+from jeanie.compute.tasks import check_workers, map_tasks
+from jeanie.errors import DataError
+from jeanie.paper.tables.cells import Cell
+from jeanie.paper.tables.measure import measure_and_store, run_folder
+from jeanie.paper.tables.results import is_stored
+
+__all__ = ["Progress", "Training", "group_cells", "run_cells"]
 
 Progress = Callable[[int, int], Any]
 """A function that is called with (finished measurements, all measurements); failed ones are finished."""
 
 _WAIT_SECONDS = 0.5  # before looking again at what other processes do
+_VISIBLE_SECONDS = 60.0  # until this machine sees a file that another one has written
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Part ``number`` of ``count`` of a table, counted from 1."""
+class Training:
+    """A task: a training, and the measurements that it is for.
 
-    number: int = 1
-    count: int = 1
+    The measurements differ from ``cell`` in their ``tests``: classes per episode and limit of test episodes.
+    """
 
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """Parse a shard written as ``i/n``.
-
-        >>> Shard.parse("2/3")
-        Shard(number=2, count=3)
-        """
-        parts = text.split("/")
-        if len(parts) == 2 and all(part.isdecimal() for part in parts):
-            shard = cls(*map(int, parts))
-            if 1 <= shard.number <= shard.count:
-                return shard
-        raise ConfigError(f"a shard is i/n with i from 1 to n, such as 1/4, got {text!r}")
-
-    def select(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the cells of this shard; cells that share a training stay together."""
-        order = {key: number for number, key in enumerate(dict.fromkeys(cell.run_key for cell in cells))}
-        return [cell for cell in cells if order[cell.run_key] % self.count == self.number - 1]
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The measurements of one call and where they are stored."""
-
-    cells: tuple[Cell, ...]
+    cell: Cell
+    tests: tuple[tuple[int | None, int | None], ...]
     out: Path
     data: Path | None
-    session: str
-    lease: float
+    is_shared: bool  # with other machines, where a file lock may not work
 
-    def is_finished(self, cell: Cell) -> bool:
-        """Return whether a measurement is stored or has failed in this call."""
-        if (folder_of(self.out, cell) / "result.json").exists():
-            return True
-        failure = read_failure(self.out, cell)
-        return failure is not None and failure.session == self.session
+    @property
+    def cells(self) -> list[Cell]:
+        """The measurements."""
+        return [self.cell.with_values({"way": way, "limit": limit}) for way, limit in self.tests]
 
-    def count_finished(self) -> int:
-        """Return the number of finished measurements."""
-        return sum(self.is_finished(cell) for cell in self.cells)
+    @property
+    def key(self) -> str:
+        """Name of the task, the same for everybody who asks for this training in this folder."""
+        place = None if self.data is None else str(self.data)
+        return f"training-{hash_json([str(self.out), place, self.cell.run_key])[:16]}"
+
+    def lock(self) -> FileLock:
+        """Return the lock that keeps other processes of this machine from the same training."""
+        folder = run_folder(self.out, self.cell)
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / "lock", timeout=0)
 
 
 def run_cells(
@@ -78,77 +62,105 @@ def run_cells(
     *,
     data: str | Path | None = None,
     jobs: int = 1,
-    shard: Shard | None = None,
-    lease: float = LEASE_SECONDS,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Make every measurement that is not stored yet; measurements that failed in an earlier call are retried.
 
-    Several calls, in any number of processes and machines that share ``out``, divide the work: each training is
-    claimed by one of them. The call returns when all its measurements are stored or have failed. Ctrl-C keeps
-    checkpoints, and the same call continues. Every process computes with one thread, so that results do not
-    depend on the number of processes.
+    Several calls that share ``out`` divide the work: a training runs once, on a cluster as well as on one machine. The
+    call returns when all its measurements are stored or have failed. Ctrl-C keeps checkpoints, and the same call
+    continues. Every process computes with one thread, so that results do not depend on ``jobs`` or ``cluster``.
 
     Args:
         cells: The measurements; duplicates are made once.
-        out: Folder for results and trainings.
+        out: Folder for results and trainings. The workers of a cluster need it, and the data, under the same path.
         data: Folder that holds the data sets (default: ``$JEANIE_DATA``).
         jobs: Number of worker processes; 1 works in this process.
-        shard: Part of the measurements to make (default: all).
-        lease: Seconds after which the claim of a silent process on another machine is free.
+        cluster: Address of a Dask scheduler whose workers measure.
         progress: Called with (finished measurements, all measurements).
 
     Raises:
-        WorkerLost: A worker process was killed and measurements are missing.
+        ConfigError: ``jobs`` or ``cluster`` is wrong, or there is no scheduler.
+        DataError: Workers of the cluster wrote to a folder that this machine does not see.
+        WorkerLost: The workers of a training were lost and measurements are missing.
     """
-    unique = list({cell.key: cell for cell in cells}.values())
-    selected = unique if shard is None else shard.select(unique)
-    root = None if data is None else Path(data).resolve()
-    work = _Work(tuple(selected), Path(out).resolve(), root, uuid.uuid4().hex, lease)
-    work.out.mkdir(parents=True, exist_ok=True)
-    if jobs == 1 or len(selected) < 2:
-        with use_one_thread():
-            _measure_pending(work, progress)
-        return
+    check_workers(jobs, cluster)
+    out, data = Path(out).resolve(), None if data is None else Path(data).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    unique = {cell.key: cell for cell in cells}
+    finished = {key for key, cell in unique.items() if is_stored(out, cell)}
 
     def report_progress() -> None:
         if progress is not None:
-            progress(work.count_finished(), len(work.cells))
+            progress(len(finished), len(unique))
 
-    jobs = min(jobs, len(selected))
-    try:
-        list(run_parallel(_run_worker, range(jobs), jobs=jobs, shared=(work,), on_wait=report_progress))
-    except WorkerLost:
-        if work.count_finished() < len(work.cells):
-            raise
     report_progress()
-
-
-def _run_worker(work: _Work, number: int) -> None:
-    """Measure in a worker process; all workers share the same list of measurements."""
-    _measure_pending(work)
-
-
-def _measure_pending(work: _Work, progress: Progress | None = None) -> None:
-    """Measure whatever no other process is measuring, until all measurements are finished."""
-    pending = list(work.cells)
-    while pending:
-        remaining: list[Cell] = []
-        for number, cell in enumerate(pending):
-            if progress is not None:
-                progress(len(work.cells) - len(pending) - len(remaining) + number, len(work.cells))
-            if not work.is_finished(cell) and not _try_measure(work, cell):
-                remaining.append(cell)
-        if remaining == pending:
+    while pending := [cell for key, cell in unique.items() if key not in finished]:
+        trainings = group_cells(pending, out, data, is_shared=cluster is not None)
+        free = [one for one in trainings if one.is_shared or not _is_locked(one)]
+        if not free:
             time.sleep(_WAIT_SECONDS)
-        pending = remaining
-    if progress is not None:
-        progress(len(work.cells), len(work.cells))
+            finished |= {key for key, cell in unique.items() if is_stored(out, cell)}
+        workers = min(jobs, max(1, len(free)))
+        results = map_tasks(_measure, free, jobs=workers, cluster=cluster, key=lambda one: one.key)
+        for training, outcome in results:
+            for cell in training.cells:
+                if outcome.get(cell.key):
+                    _wait_for_file(out, cell)
+            finished |= outcome.keys() & unique.keys()
+            report_progress()
 
 
-def _try_measure(work: _Work, cell: Cell) -> bool:
-    """Make a measurement unless another process has claimed its training; return whether it is finished."""
-    with hold_claim(run_folder(work.out, cell), work.lease) as is_ours:
-        if is_ours and not work.is_finished(cell):
-            measure_and_store(cell, work.out, work.data, work.session)
-        return is_ours
+def group_cells(cells: Sequence[Cell], out: Path, data: Path | None, is_shared: bool) -> list[Training]:
+    """Return one task per training."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.run_key, []).append(cell)
+    return [
+        Training(group[0], tuple((cell.way, cell.limit) for cell in group), out, data, is_shared)
+        for group in groups.values()
+    ]
+
+
+def _is_locked(training: Training) -> bool:
+    """Return whether another process of this machine works on a training."""
+    try:
+        with training.lock():
+            return False
+    except Timeout:
+        return True
+
+
+def _measure(training: Training) -> Mapping[str, bool]:
+    """Make the measurements of a training; return whether each is stored, nothing if another process makes them."""
+    if training.is_shared:
+        return _measure_cells(training)
+    try:
+        with training.lock():
+            return _measure_cells(training)
+    except Timeout:
+        return {}
+
+
+def _measure_cells(training: Training) -> Mapping[str, bool]:
+    with use_one_thread():
+        return {
+            cell.key: is_stored(training.out, cell) or measure_and_store(cell, training.out, training.data)
+            for cell in training.cells
+        }
+
+
+def _wait_for_file(out: Path, cell: Cell) -> None:
+    """Wait until this machine sees the result that a worker has stored; network folders may take some seconds.
+
+    Raises:
+        DataError: It does not appear.
+    """
+    deadline = time.monotonic() + _VISIBLE_SECONDS
+    while not is_stored(out, cell):
+        if time.monotonic() > deadline:
+            raise DataError(
+                f"{out}: a worker has stored {cell.title} there, and this machine does not see it; give --out a "
+                "folder that all machines share under one path"
+            )
+        time.sleep(_WAIT_SECONDS)
