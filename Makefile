@@ -10,12 +10,14 @@ ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup browser web test lint stress sanitize demo bench fuzz clean help always
+.PHONY: setup browser web test lint stress sanitize demo docs pictures bench fuzz clean help always
 
 help:
 	@echo "make setup     install into $(VENV)"
 	@echo "make demo      train, compare and recognise on synthetic motions; writes runs/demo"
 	@echo "make test      lint, type checks and all tests"
+	@echo "make docs      build the documentation; writes build/docs/html"
+	@echo "make pictures  draw the pictures of the documentation; writes docs/pictures"
 	@echo "make web       fetch the pose model and runtime of the page of jeanie serve from npm"
 	@echo "make stress    repeat the process and timing tests 20 times under CPU load"
 	@echo "make sanitize  run the alignment tests with AddressSanitizer and UBSan"
@@ -70,6 +72,14 @@ sanitize: setup
 
 demo: setup
 	$(BIN)/python examples/demo.py
+
+# Strict: a broken link or a public name without a place in the reference is an error. Needs no network.
+docs: setup
+	PYTHONPATH=tools $(BIN)/python -m docsite.build
+
+pictures: setup browser
+	PYTHONPATH=tools $(BIN)/python -m pictures
+	$(BIN)/python examples/synthetic_picture.py
 
 bench: setup
 	$(PIP) --editable '.[dev,bench]'

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from jeanie.cli.app import app
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "tutorials"
+FOLDER = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```(python|toml|sh)\n(.*?)^```", re.M | re.S)
 
 
@@ -25,7 +25,9 @@ def run_page(name):
                 Path(file[1]).write_text(text)
             continue
         for line in text.splitlines():
-            program, *arguments = shlex.split(line)
+            program, *arguments = shlex.split(line, comments=True)
+            if program == "pip":
+                continue
             if program == "python":
                 runpy.run_path(arguments[0])
                 continue
@@ -50,7 +52,7 @@ def read_csv(path):
 
 
 def test_the_researcher_compares_an_encoder_of_thirty_lines(workplace):
-    printed = run_page("researcher")
+    printed = run_page("tutorials/researcher")
     lines = [line for line in (workplace / "my_encoder.py").read_text().splitlines() if line.strip()]
     assert len(lines) <= 30
     table = next(text for line, text in printed.items() if line.startswith("jeanie evaluate"))
@@ -71,7 +73,7 @@ def test_the_researcher_compares_an_encoder_of_thirty_lines(workplace):
 
 
 def test_the_laboratory_finds_and_labels_by_example(workplace):
-    run_page("laboratory")
+    run_page("tutorials/laboratory")
     best = read_csv(workplace / "hits.csv")[0]
     assert best["file"] == "monday.npz"
     assert float(best["confidence"]) > 0.5
@@ -82,3 +84,11 @@ def test_the_laboratory_finds_and_labels_by_example(workplace):
     assert [row["label"] for row in read_csv(workplace / "answers.csv")] == ["wave", "squat"]
     assert (workplace / "hits.html").exists()
     assert (workplace / "labels.html").exists()
+
+
+def test_the_start_page_recognises_from_another_side_and_explains_why(workplace):
+    printed = run_page("start")
+    answer = next(text for line, text in printed.items() if line.startswith("jeanie recognise new.npz"))
+    assert "kick" in answer
+    assert "unknown" not in answer
+    assert "<html" in (workplace / "why.html").read_text()

@@ -59,10 +59,12 @@ class SameClassesConfig(Config):
 class CameraConfig(Config):
     """The cameras of training clips, supports and queries of one split."""
 
-    name: str = ""
-    train: tuple[TagConfig, ...] = ()
-    support: tuple[TagConfig, ...]
-    query: tuple[TagConfig, ...]
+    name: str = Field(default="", description="name of the split in reports; empty: made from the cameras")
+    train: tuple[TagConfig, ...] = Field(
+        default=(), description="cameras of the training clips; empty: those of the supports"
+    )
+    support: tuple[TagConfig, ...] = Field(description="cameras of the supports")
+    query: tuple[TagConfig, ...] = Field(description="cameras of the queries")
 
 
 class ProtocolConfig(Config):

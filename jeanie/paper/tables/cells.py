@@ -30,9 +30,11 @@ class Cell(Config):
     method: str = Field(description="method, recipe or model to measure")
     protocol: str = Field(description="protocol to measure on")
     recipe: Recipe | None = Field(default=None, description="model and training; none for untrained models")
-    way: int | None = None
-    trained_way: int | None = None
-    train_classes: int | None = None
+    way: int | None = Field(default=None, description="classes per test episode; none: those of the protocol")
+    trained_way: int | None = Field(
+        default=None, description="classes per training episode; none: as for the test"
+    )
+    train_classes: int | None = Field(default=None, description="number of training classes; none: all")
     names: tuple[str, ...] = Field(default=(), description="names of splits; empty: all")
     splits: int | None = Field(default=None, description="number of these splits, evenly spaced; none: all")
     limit: int | None = Field(

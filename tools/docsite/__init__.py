@@ -1,0 +1,1 @@
+"""Builds the documentation: pages of the repository, generated reference pages, Sphinx."""

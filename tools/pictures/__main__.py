@@ -1,0 +1,18 @@
+"""Draw every picture, or the ones that are named: ``python -m pictures pipeline path``."""
+
+import sys
+
+from pictures.method import draw_path, draw_pipeline, draw_two_methods, draw_views
+from pictures.screenshots import photograph_report
+
+PICTURES = {
+    "pipeline": draw_pipeline,
+    "views": draw_views,
+    "path": draw_path,
+    "jeanie_fvm": draw_two_methods,
+    "report": photograph_report,
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()
