@@ -1056,6 +1056,133 @@ CASES = {
     "BVH, Mixamo": Case("Blender, Motion Capture export", text_file("a.bvh", bvh), "bvh", rate=RATE),
 }  # fmt: skip
 
+CORE = LAYOUTS["core15"].joints
+
+
+def core(before=(TIME,), **options):
+    """A plain table of 15 joints, the base of the variations below."""
+    return wide(CORE, stack(CORE), before=list(before), **options)
+
+
+def map_cells(text, change):
+    """Change every cell below the header."""
+    first, *lines = text.splitlines()
+    return "\n".join([first, *(",".join(map(change, line.split(","))) for line in lines)]) + "\n"
+
+
+def frame_folder(make):
+    """A folder with one JSON file per frame."""
+
+    def write(folder):
+        (folder / "take").mkdir()
+        for frame in range(FRAMES):
+            (folder / "take" / f"frame_{frame + 9}.json").write_text(json.dumps(make(frame)))
+        return folder / "take"
+
+    return write
+
+
+def records():
+    return [{f"{name}_{axis}": relative()[f, j, at] for j, name in enumerate(MP_NAMES) for at, axis in enumerate("xyz")}
+            for f in range(FRAMES)]  # fmt: skip
+
+
+def with_units(text):
+    first, *lines = text.splitlines()
+    return "\n".join([first, ",".join(["s"] + ["m"] * 45), *lines]) + "\n"
+
+
+TABLE = "csv"
+CASES |= {
+    # --- tables as spreadsheets and logging programs write them
+    "CSV, UTF-16": Case("Excel, Unicode text: tabs", bytes_file("a.txt", lambda: core().replace(",", "\t").encode(
+        "utf-16")), TABLE, rate=RATE),
+    "CSV, UTF-16 without a mark": Case("Windows programs", bytes_file("a.csv", lambda: core().encode("utf-16-le")),
+        TABLE, rate=RATE),
+    "CSV, UTF-8 with a mark": Case("Excel, CSV UTF-8", bytes_file("a.csv", lambda: b"\xef\xbb\xbf" + core().encode()),
+        TABLE, rate=RATE),
+    "CSV, Windows-1252": Case("old programs: umlauts in the header", bytes_file("a.csv", lambda: core(
+        before=[TIME, ("Prüfer", lambda _: "Jürgen")]).encode("cp1252")), TABLE, rate=RATE),
+    "CSV, semicolons, decimal commas": Case("Excel in German", text_file("a.csv", lambda: core().replace(
+        ",", ";").replace(".", ",")), TABLE, rate=RATE),
+    "CSV, tabs, decimal commas": Case("LabVIEW in German", text_file("a.tsv", lambda: core().replace(
+        ",", "\t").replace(".", ",")), TABLE, rate=RATE),
+    "CSV, decimal commas in quotes": Case('"0,95"', text_file("a.csv", lambda: map_cells(core(), lambda cell: (
+        f'"{cell.replace(".", ",")}"'))), TABLE, rate=RATE),
+    "CSV, thousands": Case('"1,620.00" in millimetres', text_file("a.csv", lambda: map_cells(core(
+        title="{name}_{axis} (mm)"), lambda cell: f'"{1000 * float(cell):,.2f}"')), TABLE, rate=RATE),
+    "CSV, bars": Case("cells separated by |", text_file("a.csv", lambda: core().replace(",", "|")), TABLE, rate=RATE),
+    "text, columns of spaces": Case("names and numbers separated by spaces", text_file("a.txt", lambda: core().replace(
+        ",", "  ")), TABLE, rate=RATE),
+    "CSV, numpy's header": Case("np.savetxt(header=...)", text_file("a.csv", lambda: "# " + core()), TABLE, rate=RATE),
+    "CSV, sep=": Case("the first line that Excel understands", text_file("a.csv", lambda: "sep=;\n" + core().replace(
+        ",", ";")), TABLE, rate=RATE),
+    "CSV, empty first rows": Case("a table that does not start in A1", text_file("a.csv", lambda: (
+        "," * 45 + "\n") * 3 + core()), TABLE, rate=RATE),
+    "CSV, facts before the header": Case("a logger's facts about the recording", text_file("a.csv", lambda: (
+        "Recording,session 4\nDate,2026-01-02\nRate,30\n\n" + core())), TABLE, rate=RATE),
+    "CSV, comments before the header": Case("lines with #", text_file("a.csv", lambda: (
+        "# sensor 3, room 12\n# one, two\n" + core())), TABLE, rate=RATE),
+    "CSV, row of units": Case("s, m, m, ... below the header", text_file("a.csv", lambda: with_units(core())), TABLE,
+        rate=RATE),
+    "CSV, times in milliseconds": Case("Zeit (ms)", text_file("a.csv", lambda: core(
+        before=[("Zeit (ms)", lambda f: f * 40)])), TABLE, rate=25.0),
+    "CSV, plain times in milliseconds": Case("time: 0, 40, 80", text_file("a.csv", lambda: core(
+        before=[("time", lambda f: f * 40)])), TABLE, rate=25.0),
+    "CSV, clock times": Case("12:00:00.040", text_file("a.csv", lambda: core(
+        before=[("Time", lambda f: f"12:00:{0.04 * f:06.3f}")])), TABLE, rate=25.0),
+    "CSV, dates": Case("pandas.Timestamp", text_file("a.csv", lambda: core(
+        before=[("timestamp", lambda f: f"2026-03-29 01:59:59.{40 * f:03}000")])), TABLE, rate=25.0),
+    "CSV, names of persons": Case("person: anna", text_file("a.csv", lambda: core(
+        before=[("person", lambda _: "anna"), TIME])), TABLE, rate=RATE),
+    "CSV, quaternions": Case("x, y, z, qw, qx, qy, qz per joint", text_file("a.csv", lambda: wide(
+        CORE, with_values(stack(CORE), 1.0, 0.0, 0.0, 0.5), axes=["x", "y", "z", "qw", "qx", "qy", "qz"],
+        before=[TIME])), TABLE, rate=RATE),
+    "CSV, positions and rotations": Case("Head.Position.X, Head.Rotation.X", text_file("a.csv", lambda: wide(
+        CORE, with_values(stack(CORE), 90.0, 0.0, 45.0), "{name}.{axis}", [
+            f"{kind}.{axis}" for kind in ("Position", "Rotation") for axis in "XYZ"], before=[TIME])), TABLE,
+        rate=RATE),
+    "CSV, translations": Case("head_tx, Maya", text_file("a.csv", lambda: core(title="{name}_t{axis}")), TABLE,
+        rate=RATE),
+    "CSV, separator at the end": Case("a comma after every row, not after the header", text_file(
+        "a.csv", lambda: core().replace("\n", ",\n").replace(",\n", "\n", 1)), TABLE, rate=RATE),
+    "CSV, JointType": Case("Kinect SDK: Frame, JointType, X, Y, Z, TrackingState", text_file("a.csv", lambda: table(
+        ["Frame", "JointType", "X", "Y", "Z", "TrackingState"], [[f, name, *BODY[joint][f].round(6).tolist(), "Tracked"]
+        for f in range(FRAMES) for name, joint in KINECT.items()])), TABLE),
+    # --- tables in JSON
+    "JSON records": Case("DataFrame.to_json(orient='records')", json_file("a.json", records), "json-table",
+        "relative"),
+    "JSON columns": Case("DataFrame.to_json()", json_file("a.json", lambda: {
+        name: {str(f): row[name] for f, row in enumerate(records())} for name in records()[0]}), "json-table",
+        "relative"),
+    "JSON split": Case("DataFrame.to_json(orient='split')", json_file("a.json", lambda: {
+        "columns": list(records()[0]), "index": list(range(FRAMES)),
+        "data": [list(row.values()) for row in records()]}), "json-table", "relative"),
+    "JSON rows per landmark": Case("[{frame, landmark, x, y, z}]", json_file("a.json", lambda: [
+        {"frame": f, "landmark": name, "x": x, "y": y, "z": z} for f, row in enumerate(relative().tolist())
+        for name, (x, y, z) in zip(MP_NAMES, row, strict=True)]), "json-table", "relative"),
+    "JSON points by joint": Case("{Head: [[x, y, z], ...]}", json_file("a.json", lambda: {
+        name: BODY[joint].tolist() for name, joint in KINECT.items()}), "json-table"),
+    # --- MediaPipe in further ways
+    "mediapipe, UTF-16": Case("PowerShell's > of a program's output", bytes_file("a.json", lambda: json.dumps(
+        frames_of(relative())).encode("utf-16")), "mediapipe", "relative"),
+    "mediapipe JSON lines with a header": Case("{fps} in the first line, a mark before it", bytes_file(
+        "a.jsonl", lambda: b"\xef\xbb\xbf" + "\n".join(map(json.dumps, [{"fps": "30000/1001", "width": 800,
+        "height": 800}, *({"landmarks": row} for row in frames_of(relative()))])).encode()),
+        "mediapipe", "relative", rate=29.97),
+    "mediapipe, lists by axis": Case("{x: [33], y: [33], z: [33]}", json_file("a.json", lambda: [
+        dict(zip("xyz", row.T.tolist(), strict=True)) for row in relative()]), "mediapipe", "relative"),
+    "mediapipe, capital letters": Case("{X, Y, Z}: C# serialisers", json_file("a.json", lambda: [
+        [{"X": x, "Y": y, "Z": z} for x, y, z in row] for row in relative().tolist()]), "mediapipe", "relative"),
+    "mediapipe, result in a frame": Case("{frame, result: {pose_landmarks}}", json_file("a.json", lambda: [
+        {"frame": f, "result": {"pose_landmarks": [row]}} for f, row in enumerate(frames_of(relative()))]), "mediapipe",
+        "relative"),
+    "mediapipe folder": Case("one file of landmarks per frame", frame_folder(
+        lambda f: {"pose_landmarks": frames_of(relative())[f]}), "mediapipe", "relative"),
+    "MMPose folder": Case("one file per image", frame_folder(lambda f: {"instances": [mmpose_instance(f)]}), "coco",
+        "px"),
+}  # fmt: skip
+
 SPACES = {
     "metres": "metres, y up",
     "hips": "metres from the middle of the hips, y up",

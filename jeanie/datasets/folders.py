@@ -9,6 +9,7 @@ from pathlib import Path
 from jeanie.datasets.clip_names import Tags
 from jeanie.datasets.dataset import Clip, FileDataset
 from jeanie.datasets.format_table import detect_format
+from jeanie.datasets.formats.frame_folders import is_frame_folder
 from jeanie.datasets.path_patterns import PathPattern
 from jeanie.datasets.reading import ReadOptions
 from jeanie.datasets.sheets import SHEET_ENDINGS, read_sheet
@@ -73,12 +74,18 @@ def open_folder(
 
 
 def list_recordings(path: str | Path) -> list[Path]:
-    """Return the files in and below a folder, sorted; a folder with one OpenPose file per frame is one recording."""
+    """Return the files in and below a folder, sorted; a folder with one JSON file per frame is one recording."""
     path = Path(path)
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if _is_visible(file, path))
-    return list(dict.fromkeys(file.parent if _FRAME_FILE.search(file.name) else file for file in files))
+    folders = {file.parent for file in files if file.suffix.lower() == ".json"}
+    frames = {folder for folder in folders if is_frame_folder(folder)}
+    return list(
+        dict.fromkeys(
+            file.parent if _FRAME_FILE.search(file.name) or file.parent in frames else file for file in files
+        )
+    )
 
 
 def is_sheet(path: str | Path) -> bool:

@@ -18,10 +18,13 @@ from jeanie.datasets.formats.capture_tables import (
 )
 from jeanie.datasets.formats.coco import read_coco
 from jeanie.datasets.formats.compressed import GZIP_MAGIC, read_compressed_head
+from jeanie.datasets.formats.csv_header import read_header
 from jeanie.datasets.formats.csv_table import read_csv
 from jeanie.datasets.formats.fbx import read_fbx
+from jeanie.datasets.formats.frame_folders import is_frame_folder
 from jeanie.datasets.formats.gltf import read_gltf
 from jeanie.datasets.formats.hdf5 import HDF5_MAGIC, read_hdf5
+from jeanie.datasets.formats.json_table import is_json_table, read_json_table
 from jeanie.datasets.formats.kinect import (
     read_action_pairs,
     read_msr_screen,
@@ -37,6 +40,7 @@ from jeanie.datasets.formats.openpose import read_openpose
 from jeanie.datasets.formats.pose_arrays import read_npy, read_npz_poses
 from jeanie.datasets.formats.precog import PRECOG_HEADER, read_precog
 from jeanie.datasets.formats.pyskl import read_pyskl
+from jeanie.datasets.formats.text_encoding import convert_to_utf8
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import read_uwa3d, read_uwa3d_multiview
 from jeanie.errors import DataError
@@ -137,6 +141,7 @@ def _is_mediapipe(name: str, head: bytes) -> bool:
         b"andmark",
         b'"frames"',
         b'"x"',
+        b'"X"',
         b"[[[",
         b'"keypoints3D"',
         b'"nose"',
@@ -144,7 +149,8 @@ def _is_mediapipe(name: str, head: bytes) -> bool:
         b"NOSE",
         b'"keypoints"',
     )
-    return _match_json(*keys)(name, head) or _is_array_json(name, head)
+    is_printed = b"Landmark(x=" in head  # by Python's print
+    return not is_printed and (_match_json(*keys)(name, head) or _is_array_json(name, head))
 
 
 def _has_landmark_rows(head: bytes) -> bool:
@@ -154,9 +160,17 @@ def _has_landmark_rows(head: bytes) -> bool:
 
 
 def _is_csv(name: str, head: bytes) -> bool:
-    return name.endswith((".csv", ".tsv")) or (
-        name.endswith(".txt") and len(_parse_first_row(head)) in (99, 132, 165)
-    )
+    if not name.endswith((".txt", ".dat", ".asc", ".prn")):
+        return name.endswith((".csv", ".tsv"))
+    return len(_parse_first_row(head)) in (99, 132, 165) or _has_titles(name, head)
+
+
+def _has_titles(name: str, head: bytes) -> bool:
+    """Return whether a text has titles of columns such as head_x, head_y, head_z."""
+    try:
+        return read_header(Path(name), iter(head.decode("utf-8", "replace").splitlines())).has_titles
+    except DataError:
+        return False
 
 
 def _is_azure(name: str, head: bytes) -> bool:
@@ -213,6 +227,9 @@ FORMATS: dict[str, Format] = {
     "openpose": Format("OpenPose JSON, one file or a folder", _is_openpose, read_openpose),
     "coco": Format("Key points as JSON: COCO, MMPose, AlphaPose, ViTPose", _is_coco, read_coco),
     "kinetics": Format("Kinetics-skeleton JSON", _match_json(b'"frame_index"', b'"skeleton"'), read_kinetics),
+    "json-table": Format(
+        "JSON of a table: records, columns, points by joint", is_json_table, read_json_table
+    ),
     "mediapipe": Format("MediaPipe Pose JSON or JSON lines", _is_mediapipe, read_mediapipe),
     "sbu": Format("SBU Kinect Interaction skeleton_pos.txt", _match_row_width(91), read_sbu),
     "action-pairs": Format(
@@ -229,6 +246,10 @@ _ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
     (_match_start(b"PAR1"), "Parquet is not read; save a CSV file: pandas.read_parquet(FILE).to_csv(...)"),
     (_match_start(b"landmark {"), "the printed text of landmarks is not read; save json.dumps(MessageToDict(results."
      "pose_landmarks)) per frame, or numpy arrays [frame, 33, 3]"),
+    (lambda name, head: b"Landmark(x=" in head, "the printed text of landmarks is "
+     "not read; save {'x': p.x, 'y': p.y, 'z': p.z} of each landmark with json.dump, or numpy arrays [frame, 33, 3]"),
+    (lambda name, head: re.match(rb"\s*\[?\s*[\[{]\s*\{?'", head) is not None, "printed Python lists are not read; "
+     "save them with json.dump"),
     (_match_ending(".xlsx", ".xls", ".ods"), "spreadsheets are not read; save the table as CSV"),
     (_match_ending(".pt", ".pth"), "files of torch are not read; save a numpy array: numpy.save(FILE, array)"),
     (_match_ending(".mp4", ".avi", ".mov", ".mkv", ".webm"), "a video; extract key points first, for example with "
@@ -236,11 +257,14 @@ _ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
 )  # fmt: skip
 
 
+_FRAME_FORMATS = ("mediapipe", "coco")
+
+
 def detect_format(path: str | Path) -> str:
     """Detect the format of a file from its first bytes and its name.
 
     Args:
-        path: The file, or a folder with one OpenPose file per frame.
+        path: The file, or a folder with one JSON file per frame.
 
     Returns:
         A key of ``FORMATS``.
@@ -261,6 +285,8 @@ def detect_format(path: str | Path) -> str:
         first = next((file for file in sorted(path.glob("*.json")) if file.is_file()), None)
         if first is not None and FORMATS["openpose"].matches(first.name, _read_head(first)):
             return "openpose"
+        if first is not None and is_frame_folder(path) and (found := detect_format(first)) in _FRAME_FORMATS:
+            return found
         raise DataError(
             f"{path}: a folder without JSON files, one per frame; give the path of one recording, or open it as "
             "a data set"
@@ -286,6 +312,6 @@ def _describe_unknown(name: str, head: bytes) -> str:
 def _read_head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
+            return convert_to_utf8(file.read(HEAD_BYTES))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None

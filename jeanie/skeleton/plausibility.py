@@ -20,6 +20,7 @@ __all__ = ["BodyFacts", "list_warnings", "measure_body", "suggest_unit"]
 CORE = LAYOUTS["core15"]
 MIN_JOINTS = 10  # of the core joints
 MIN_HEIGHT, MAX_HEIGHT = 0.3, 3.0  # metres
+MIN_RATE, MAX_RATE = 2.0, 2000.0  # frames per second
 MAX_SPREAD = 6.0  # metres between points of one frame whose joints are unknown
 _UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0}
 _ADULT = (1.0, 2.3)  # metres; a unit is suggested if it gives such a height
@@ -170,6 +171,8 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
             f"{facts.frozen} of {len(motion)} frames repeat the frame before; cut the part without movement, or "
             "export the recording at its own frame rate and declare it (--rate)"
         )
+    if motion.rate is not None and not MIN_RATE <= motion.rate <= MAX_RATE:
+        yield f"the frame rate is {motion.rate:.3g} per second; declare that of the recording: rate= (--rate)"
     jumps = [jump for jump in facts.jumps if height is not None and jump[1] > _MAX_JUMP * height]
     if jumps:
         frame, distance = jumps[0]

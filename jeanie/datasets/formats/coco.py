@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import check_size
+from jeanie.datasets.formats.frame_folders import read_frame_folder
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import (
     MAX_PERSONS,
@@ -33,7 +34,7 @@ _ID_KEYS = ("track_id", "idx", "person_id")
 
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is a missing joint
 def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
-    """Read key points in pixels of one video.
+    """Read key points in pixels of one video, from one file or a folder with one file per frame.
 
     - COCO annotations ``{"images", "annotations": [{"image_id", "keypoints": [x, y, v, ...]}]}`` and results
       ``[{"image_id", "keypoints": [...], "score"}]`` of MMPose, ViTPose and AlphaPose
@@ -47,7 +48,7 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     of each frame are kept. Of 133 whole-body points the 17 of the body are read.
     """
     path = Path(path)
-    frames = _list_frames(path, read_json_lines(path))
+    frames = _list_frames(path, _read_folder(path) if path.is_dir() else read_json_lines(path))
     flat = [person for persons in frames for person in persons]
     if not flat:
         raise DataError(f"{path}: nobody in any of its {len(frames)} frames; drop it")
@@ -66,6 +67,15 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
             *place_persons(path, np.arange(len(frames)), counts, points[..., :2], points[..., 2])
         )
     return make_keypoint_motion(path, *found, own, (0.0, 0.0), layout=layout)
+
+
+def _read_folder(path: Path) -> list[Any]:
+    """Return the values of a folder with one file per frame; a gap is a frame with nobody."""
+    values = list(read_frame_folder(path))
+    nobody = (
+        {key: [] for key in ("instances", "predictions", "bodies")} if isinstance(values[0], dict) else []
+    )
+    return [nobody if value is None else value for value in values]
 
 
 def _list_frames(path: Path, value: Any) -> list[list[Person]]:

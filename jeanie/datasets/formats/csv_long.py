@@ -1,12 +1,15 @@
 """CSV tables with one row per joint: ``frame, joint, x, y, z``."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jeanie.datasets.formats.csv_cells import PersonNumbers, convert_cells, has_only_empty_cells, parse_time
 from jeanie.datasets.formats.files import check_size, is_small_file, point_limit
 from jeanie.datasets.formats.units import estimate_frame_rate
 from jeanie.datasets.joint_names import MAX_JOINTS
@@ -16,14 +19,27 @@ __all__ = ["find_long_columns", "read_long_rows"]
 
 Floats = NDArray[np.float64]
 MAX_SMALL_FILE_ROWS = 2**20
-_FRAMES = ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame_no", "image_id")
+_FRAMES = (
+    "frame",
+    "frame_id",
+    "frame_number",
+    "frame_idx",
+    "frame_index",
+    "frame_no",
+    "frame#",
+    "image_id",
+    "bild",
+)
 _JOINTS = (
     "landmark", "landmark_name", "landmark_id", "landmark_index", "landmark_idx", "joint", "joint_name", "joint_id",
-    "keypoint", "keypoint_name", "keypoint_id", "marker", "bodypart", "body_part", "point", "name", "part", "id",
+    "landmark_type", "joint_type", "jointtype", "joint_index", "keypoint", "keypoint_name", "keypoint_id", "marker",
+    "marker_name", "bodypart", "body_part", "bone", "bone_name", "segment", "gelenk", "point", "name", "part", "id",
     "index",
 )  # fmt: skip
-_PERSONS = ("person", "person_id", "body_id", "track_id", "pose_id")
-_TIMES = ("time", "time_s", "timestamp", "timestamp_s", "timestamp_ms", "time_ms", "timestamp_us", "t")
+_PERSONS = ("person", "person_id", "body_id", "track_id", "tracking_id", "pose_id")
+_TIMES = (
+    "time", "time_s", "timestamp", "timestamp_s", "timestamp_ms", "time_ms", "timestamp_us", "time_us", "t", "zeit",
+)  # fmt: skip
 _CHUNK_ROWS = 2**14
 
 
@@ -47,16 +63,33 @@ def find_long_columns(columns: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def read_long_rows(
-    path: Path, lines: Iterator[str], columns: Mapping[str, int], width: int, delimiter: str
+    path: Path,
+    lines: Iterator[str],
+    columns: Mapping[str, int],
+    width: int,
+    delimiter: str,
+    *,
+    first_line: int = 2,
+    time_unit: float | None = None,
 ) -> tuple[Floats, list[str], float | None]:
     """Return points [frame, person, joint, 2 or 3], the names of the joints, and the frame rate if there is a time."""
+    persons = PersonNumbers()
     numeric = [key for key in ("frame", "person", "time", "x", "y", "z") if key in columns]
     joint_of: dict[str, int] = {}
-    parts = list(
-        _parse_rows(
-            path, lines, [columns[key] for key in numeric], columns.get("joint"), width, delimiter, joint_of
-        )
+    rows = _parse_rows(
+        path,
+        csv.reader(lines, delimiter=delimiter),
+        [columns[key] for key in numeric],
+        columns.get("joint"),
+        width,
+        first_line,
+        joint_of,
     )
+    converters: dict[str, Callable[[str], float]] = {"time": parse_time, "person": persons}
+    if columns["frame"] == columns.get("time"):
+        converters["frame"] = parse_time
+    places = {1 + at: converters[key] for at, key in enumerate(numeric) if key in converters}
+    parts = list(_convert_rows(path, rows, places, delimiter))
     if not parts:
         raise DataError(f"{path}: a header without rows")
     table = np.concatenate(parts)
@@ -89,7 +122,7 @@ def read_long_rows(
         raise DataError(f"{path}: two rows for the same frame, person and joint")
     points = np.full((*shape, len(axes)), np.nan)
     points[frame, person, place[joint]] = np.stack([value[axis] for axis in axes], -1)
-    return points, names, estimate_frame_rate(value["time"]) if "time" in value else None
+    return points, names, estimate_frame_rate(value["time"], time_unit) if "time" in value else None
 
 
 def _number_rows(
@@ -117,26 +150,23 @@ def _is_index(name: str) -> bool:
 
 def _parse_rows(
     path: Path,
-    lines: Iterator[str],
+    reader: Any,
     columns: list[int],
     joint_column: int | None,
     width: int,
-    delimiter: str,
+    first_line: int,
     joint_of: dict[str, int],
-) -> Iterator[Floats]:
-    """Yield parts [row, 1 + column]: the number of the joint, then the picked columns. An empty cell is NaN."""
-    reader = csv.reader(lines, delimiter=delimiter)
+) -> Iterator[tuple[int, list[str | float]]]:
+    """Yield the number of a line and its cells: the number of the joint, then the picked columns."""
     most = MAX_SMALL_FILE_ROWS if is_small_file(path) else point_limit(path)
-    rows: list[list[str | int]] = []
     count = 0
     try:
         for row in reader:
+            line = reader.line_num + first_line - 1
             if not any(map(str.strip, row)):
                 continue
-            if len(row) != width:
-                raise DataError(
-                    f"{path}, line {reader.line_num + 1}: {len(row)} cells, expected {width} as in the first line"
-                )
+            if len(row) != width and not has_only_empty_cells(row, width):
+                raise DataError(f"{path}, line {line}: {len(row)} cells, expected {width} as in the header")
             name = "" if joint_column is None else row[joint_column].strip()
             number = joint_of.setdefault(name, len(joint_of))
             count += 1
@@ -144,18 +174,28 @@ def _parse_rows(
                 raise DataError(
                     f"{path}: more than {MAX_JOINTS} joints or {most} rows; cut the recording into clips"
                 )
-            cells = [row[column].strip() or "nan" for column in columns]
-            rows.append(
-                [number, *(cell.replace(",", ".") for cell in cells)]
-                if delimiter == ";"
-                else [number, *cells]
-            )
-            if len(rows) == _CHUNK_ROWS:
-                yield np.array(rows, dtype=np.float64)
-                rows = []
-        if rows:
-            yield np.array(rows, dtype=np.float64)
-    except (csv.Error, ValueError) as error:
+            yield line, [float(number), *(row[column].strip() or "nan" for column in columns)]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num + first_line - 1}: {error}") from None
+
+
+def _convert_rows(
+    path: Path,
+    rows: Iterator[tuple[int, list[str | float]]],
+    converters: Mapping[int, Callable[[str], float]],
+    delimiter: str,
+) -> Iterator[Floats]:
+    """Yield parts [row, 1 + column] of the rows. An empty cell is NaN."""
+    line = 0
+    try:
+        while chunk := list(islice(rows, _CHUNK_ROWS)):
+            line = chunk[-1][0]
+            cells = [row for _, row in chunk]
+            for row in cells:
+                for place, convert in converters.items():
+                    row[place] = convert(str(row[place]))
+            yield convert_cells(cells, delimiter)
+    except ValueError as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}, line {reader.line_num + 1} or just before: {str(error)[:120]}") from None
+        raise DataError(f"{path}, line {line} or before: {str(error)[:250]}") from None

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import read_bytes
-from jeanie.errors import DataError
+from jeanie.datasets.formats.text_encoding import convert_to_utf8
+from jeanie.errors import DataError, RecordingWarning
 
 __all__ = ["expect_type", "list_numbered", "read_json", "read_json_lines", "to_array"]
 
@@ -25,10 +27,16 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_lines(path: Path) -> Any:
-    """Read the value of a JSON file, or the list of values of a file with one value per line."""
+    """Read the value of a JSON file, or the list of values of a file with one value per line.
+
+    A last line that is cut off, as by a recorder that was stopped, is left out with a ``RecordingWarning``.
+    """
     data = _read_limited(path)
     lines = data.split(b"\n")
     if sum(map(bool, map(bytes.strip, lines))) > 1 and _is_whole(lines[0]):
+        if not _is_whole(lines[-1]) and lines[-1].strip():
+            warnings.warn(f"{path}: its last line is cut off and left out", RecordingWarning, stacklevel=2)
+            del lines[-1]
         return [_parse(path, line, number) for number, line in enumerate(lines, 1) if line.strip()]
     return _parse(path, data)
 
@@ -40,7 +48,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _read_limited(path: Path) -> bytes:
-    data = read_bytes(path, MAX_JSON_BYTES)
+    data = convert_to_utf8(read_bytes(path, MAX_JSON_BYTES))
     if _estimate_parsed_bytes(data) > MAX_PARSED_BYTES:
         raise DataError(
             f"{path}: contains more lists and values than a recording ({data.count(b',')} commas); "

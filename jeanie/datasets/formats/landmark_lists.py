@@ -10,7 +10,7 @@ from jeanie.datasets.rig_names import normalise_name, translate_names
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 
-__all__ = ["parse_names", "parse_person"]
+__all__ = ["is_by_axis", "parse_names", "parse_person"]
 
 _INDEX_KEYS = ("index", "id", "landmark_id", "landmark_index", "idx", "type")
 _NAME_KEYS = ("name", "landmark", "landmark_name", "joint", "part")
@@ -23,8 +23,14 @@ _POINT_KEYS = (
 
 
 def parse_person(path: Path, person: Any, own: Layout) -> Any:
-    """Return the coordinates (x, y, z) of a person's landmarks in the order of the layout; z is None in 2-D."""
+    """Return the coordinates (x, y, z) of a person's landmarks in the order of the layout; z is None in 2-D.
+
+    A landmark that is null is missing.
+    """
     if isinstance(person, dict):
+        if is_by_axis(person):
+            columns = [person.get(axis) or [None] * len(person["x"]) for axis in "xyz"]
+            return [list(point) for point in zip(*columns, strict=False)]
         return _place_by_name(path, person, own)
     if not isinstance(person, list):
         return person
@@ -33,6 +39,7 @@ def parse_person(path: Path, person: Any, own: Layout) -> Any:
         if rest or size < 2:
             return person
         return [_pad(person[at : at + min(3, size)]) for at in range(0, len(person), size)]
+    person = [[None] * 3 if point is None else point for point in person]
     if all(isinstance(point, dict) for point in person):
         index_key = next(
             (key for key in _INDEX_KEYS if all(isinstance(p.get(key), int) for p in person)), None
@@ -45,6 +52,11 @@ def parse_person(path: Path, person: Any, own: Layout) -> Any:
     if _have_numbers(person):
         return _place_by_index(path, [(point[0], point[1:]) for point in person], own)
     return [_parse_landmark(point) for point in person]
+
+
+def is_by_axis(person: dict[str, Any]) -> bool:
+    """Return whether landmarks are lists of all x, all y and, in 3-D, all z."""
+    return all(isinstance(person.get(axis), list) for axis in "xy")
 
 
 def _have_numbers(person: Sequence[Any]) -> bool:
@@ -89,7 +101,7 @@ def _parse_landmark(point: Any) -> Any:
         inner = next((point[key] for key in _POINT_KEYS if isinstance(point.get(key), dict | list)), None)
         if inner is not None:
             return _parse_landmark(inner)
-        return (point.get("x"), point.get("y"), point.get("z"))
+        return tuple(point.get(axis, point.get(axis.upper())) for axis in "xyz")
     return _pad(point[:3]) if isinstance(point, list) else point
 
 

@@ -1,5 +1,6 @@
 """MediaPipe Pose: JSON files, or JSON lines, with the landmarks of each frame."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from jeanie.datasets.formats.files import check_size
+from jeanie.datasets.formats.frame_folders import read_frame_folder
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import MAX_PERSONS
-from jeanie.datasets.formats.landmark_lists import parse_names, parse_person
+from jeanie.datasets.formats.landmark_lists import is_by_axis, parse_names, parse_person
 from jeanie.datasets.formats.landmarks import MEDIAPIPE, make_landmark_motion
 from jeanie.datasets.formats.units import estimate_frame_rate
 from jeanie.errors import DataError
@@ -28,6 +30,7 @@ PLAIN_KEYS = ("landmark", "pose", "points", "joints", "skeleton")
 _KEYS = (WORLD_KEYS, IMAGE_KEYS, PLAIN_KEYS)
 _FRAME_LISTS = ("frames", "data", "results", "poses")
 _PERSON_LISTS = ("people", "persons", "poses", "bodies", "detections")
+_WRAPPERS = ("result", "results", "output", "prediction")
 _RATE_KEYS = ("fps", "frame_rate", "framerate", "frameRate", "video_fps", "rate")
 _WIDTH_KEYS, _HEIGHT_KEYS = ("width", "image_width", "imageWidth"), ("height", "image_height", "imageHeight")
 # keys of the time of a frame -> seconds per unit; None: by the step of the times
@@ -43,7 +46,8 @@ class _People(list[Any]):
 
 
 def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | None = None) -> Motion:
-    """Read MediaPipe Pose results: a list of frames, JSON lines, or ``{"fps", "width", "height", "frames": [...]}``.
+    """Read MediaPipe Pose results: a list of frames, JSON lines, ``{"fps", "width", "height", "frames": [...]}``, or a
+    folder with one file per frame.
 
     A frame is a dict with world landmarks (metres, preferred) or image landmarks (parts of the image), the
     ``{"landmark": [...]}`` of protobuf's MessageToDict, a dict by name of the landmark, or a plain list: 33 landmarks
@@ -54,15 +58,16 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     landmarks. The frame rate is that of the header, or comes from the times of the frames.
     """
     path = Path(path)
-    value = read_json_lines(path)
-    header = value if isinstance(value, dict) else {}
-    frames = _list_frames(path, value)
+    value = list(read_frame_folder(path)) if path.is_dir() else read_json_lines(path)
+    header, value = _split_header(value)
+    frames = value if path.is_dir() else _list_frames(path, value)
     keys = next((keys for keys in _KEYS if any(_find_landmarks(frame, keys) for frame in frames)), ())
     people = [_split_persons(path, _find_landmarks(frame, keys)) for frame in frames]
     if not any(people):
         raise DataError(f"{path}: no landmarks in any of its {len(frames)} frames; expected {WORLD_KEYS[0]}")
     own = layout or MEDIAPIPE
     rows = [parse_person(path, person, own) for persons in people for person in persons]
+    _check_count(path, rows, own)
     points = to_array(path, rows, (None, len(own), 3), "landmarks of the persons")
     counts = np.array([len(persons) for persons in people])
     check_size(path, len(people), int(counts.max()), len(own))
@@ -87,6 +92,26 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     )
 
 
+def _split_header(value: Any) -> tuple[dict[str, Any], Any]:
+    """Return the facts about the recording, and the value without a first line that has only such facts."""
+    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict):
+        first = value[0]
+        has_facts = any(key in first for key in (*_RATE_KEYS, *_WIDTH_KEYS))
+        if has_facts and not any(_find_landmarks(first, keys) for keys in _KEYS):
+            return first, value[1:]
+    return (value if isinstance(value, dict) else {}), value
+
+
+def _check_count(path: Path, rows: list[Any], own: Layout) -> None:
+    """Raise DataError if a person has another number of landmarks than the layout."""
+    other = next((len(row) for row in rows if isinstance(row, list) and len(row) != len(own)), None)
+    if other is not None:
+        raise DataError(
+            f"{path}: a person with {other} landmarks, expected {len(own)} as in {own.name}; hands and faces are not "
+            "read; for other joints give a layout: layout= (--layout)"
+        )
+
+
 def _list_frames(path: Path, value: Any) -> list[Any]:
     if isinstance(value, dict):
         found = next((value[key] for key in _FRAME_LISTS if isinstance(value.get(key), list | dict)), None)
@@ -95,8 +120,14 @@ def _list_frames(path: Path, value: Any) -> list[Any]:
         if found is None and any(key in value for keys in _KEYS for key in keys):
             found = _list_one_key(value)
         value = list_numbered(found) or found
+    elif isinstance(value, list) and value and all(map(_is_point, value)):
+        value = [value]  # the landmarks of a single frame
     frames: list[Any] = expect_type(path, value, list, "the list of frames")
     return frames
+
+
+def _is_point(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(axis), int | float) for axis in "xy")
 
 
 def _list_one_key(value: dict[str, Any]) -> list[Any]:
@@ -116,16 +147,25 @@ def _find_landmarks(frame: Any, keys: Sequence[str]) -> Any:
         return frame if keys is PLAIN_KEYS else None
     if not isinstance(frame, dict):
         return None
+    frame = _unwrap(frame)
     people = next((frame[key] for key in _PERSON_LISTS if isinstance(frame.get(key), list)), None)
     if people is not None and all(isinstance(person, dict) for person in people):
         found = [_find_landmarks(person, keys) for person in people[:MAX_PERSONS]]
         return _People(person for person in found if person)
     value = next((frame[key] for key in keys if frame.get(key)), None)
-    if value is None and keys is PLAIN_KEYS and parse_names(frame):
+    if value is None and keys is PLAIN_KEYS and (parse_names(frame) or is_by_axis(frame)):
         return frame
+    if isinstance(value, dict) and is_by_axis(value):
+        return value
     if isinstance(value, dict):
         return value.get("landmark") or value.get("landmarks") or (value if parse_names(value) else None)
     return value
+
+
+def _unwrap(frame: dict[str, Any]) -> dict[str, Any]:
+    """Return the result within a frame of the form {"frame": 3, "result": {...}}."""
+    inner = next((frame[key] for key in _WRAPPERS if isinstance(frame.get(key), dict)), None)
+    return frame if inner is None else inner
 
 
 def _split_persons(path: Path, landmarks: Any) -> list[Any]:
@@ -151,13 +191,21 @@ def _find_aspect_ratio(header: dict[str, Any]) -> float:
 
 
 def _find_number(header: dict[str, Any], keys: Sequence[str]) -> float | None:
-    """Return the first number between 0 and a million under one of the keys, in a dict or in a dict of it."""
+    """Return the first number above 0 and below a million under one of the keys, in a dict or in a dict of it."""
     for table in (header, *(value for value in header.values() if isinstance(value, dict))):
         for key in keys:
-            value = table.get(key)
-            if isinstance(value, int | float) and 0 < value < 1e6:
-                return float(value)
+            value = _parse_number(table.get(key))
+            if 0 < value < 1e6:
+                return value
     return None
+
+
+def _parse_number(value: Any) -> float:
+    """Return a number, also one in quotes or a fraction as of ffprobe, "30000/1001"; NaN for anything else."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}(?:\.\d{0,9})?(?:/[1-9]\d{0,8})?", value.strip()):
+        above, _, below = value.partition("/")
+        return float(above) / float(below or 1)
+    return float(value) if isinstance(value, int | float) else float("nan")
 
 
 def _find_rate(frames: Sequence[Any]) -> float | None:

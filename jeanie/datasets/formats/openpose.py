@@ -1,6 +1,5 @@
 """OpenPose: JSON files with the key points of each person, one file per frame or a list of frames."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import check_size
+from jeanie.datasets.formats.frame_folders import read_frame_folder
 from jeanie.datasets.formats.json_files import (
     expect_type,
     list_numbered,
-    read_json,
     read_json_lines,
     to_array,
 )
@@ -32,7 +31,6 @@ Floats = NDArray[np.float64]
 People = list[dict[str, Any]]
 
 OPENPOSE_LAYOUTS = {18: LAYOUTS["openpose18"], 25: LAYOUTS["openpose25"]}
-MAX_FOLDER_BYTES = 2**29
 MAX_KEYPOINT_NUMBERS = 2**24  # of all persons in all frames
 _KEYS_2D = ("pose_keypoints_2d", "pose_keypoints")
 _KEY_3D = "pose_keypoints_3d"
@@ -69,29 +67,22 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
 
 
 def _read_people(path: Path) -> list[People]:
-    """Return the persons of each frame, in the order of the numbers in the names of the files."""
+    """Return the persons of each frame, in the order of the numbers in the names of the files; a gap is nobody."""
     if not path.is_dir():
         value = read_json_lines(path)
         if isinstance(value, dict) and "people" not in value:
             value = list_numbered(value) or value.get("frames") or value
         return [_parse_people(path, frame) for frame in (value if isinstance(value, list) else [value])]
-    files = sorted(path.glob("*.json"), key=_number_key)
-    if not files or sum(file.stat().st_size for file in files) > MAX_FOLDER_BYTES:
-        raise DataError(f"{path}: expected a folder with one JSON file per frame, found {len(files)}")
-    people, numbers = [], 0
-    for file in files:
-        people.append(_parse_people(path, read_json(file)))
+    people: list[People] = []
+    numbers = 0
+    for frame in read_frame_folder(path):
+        people.append([] if frame is None else _parse_people(path, frame))
         numbers += sum(len(v) for person in people[-1] for v in person.values() if isinstance(v, list))
         if numbers > MAX_KEYPOINT_NUMBERS:
             raise DataError(
-                f"{path}: more than {MAX_KEYPOINT_NUMBERS} numbers up to {file.name}; cut it into clips"
+                f"{path}: more than {MAX_KEYPOINT_NUMBERS} numbers in {len(people)} frames; cut it into clips"
             )
     return people
-
-
-def _number_key(path: Path) -> list[tuple[int, str]]:
-    """Return a sorting key that puts frame_2 before frame_10."""
-    return [(int(part[:18]) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def _parse_people(path: Path, frame: Any) -> People:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.files import is_small_file, open_errors, point_limit
+from jeanie.datasets.formats.text_encoding import detect_encoding
 from jeanie.errors import DataError
 
 __all__ = ["fill_empty_cells", "join_parts", "open_lines", "parse_rows", "read_rows"]
@@ -18,19 +19,23 @@ __all__ = ["fill_empty_cells", "join_parts", "open_lines", "parse_rows", "read_r
 MAX_LINE_CHARACTERS = 2**18  # 1,024 joints with 12 numbers each
 MAX_SMALL_FILE_LINES = 2**22
 _CHUNK_CHARACTERS = 2**20
+_HEAD_BYTES = 2**16
 _CHUNK_LINES = 4096
 _WINDOWS_NAN = re.compile(r"[-+]?\d*\.#(?:IND|QNAN|SNAN|INF)\d*", re.IGNORECASE)
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a text file as an iterator over its lines. Invalid UTF-8 bytes appear as escapes.
+    """Open a text file as an iterator over its lines: UTF-8, UTF-16 or Windows-1252. Invalid bytes appear as escapes.
 
     The length of a line is limited, and in a small file also the number of lines. Numbers such as ``1.#IND``,
     which Windows programs write for NaN and infinity, become ``nan``.
     """
-    with open_errors(path), path.open(encoding="utf-8-sig", errors="backslashreplace") as file:
-        yield _limit_lines(path, file)
+    with open_errors(path):
+        with path.open("rb") as raw:
+            encoding = detect_encoding(raw.read(_HEAD_BYTES))
+        with path.open(encoding=encoding, errors="backslashreplace") as file:
+            yield _limit_lines(path, file)
 
 
 def _limit_lines(path: Path, file: IO[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from jeanie.errors import ConfigError, DataError
 
 __all__ = [
+    "TIME_UNITS",
     "UNITS",
     "UPS",
     "check_up",
@@ -29,12 +30,13 @@ _TURNS = {
     "-z": ((0, 2, 1), (1.0, -1.0, 1.0)),
 }
 UPS = ("y", *_TURNS)
-_TIME_UNITS = (
-    (2.0, 1.0),
-    (2e3, 1e-3),
-    (2e6, 1e-6),
-    (np.inf, 1e-9),
-)  # largest step of times -> seconds per unit
+# unit of times -> seconds
+TIME_UNITS = {
+    "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3, "milliseconds": 1e-3, "us": 1e-6,
+    "usec": 1e-6, "µs": 1e-6, "microseconds": 1e-6, "ns": 1e-9, "nanoseconds": 1e-9,
+}  # fmt: skip
+# largest step of times -> seconds per unit
+_STEPS = ((2.0, 1.0), (2e3, 1e-3), (2e6, 1e-6), (np.inf, 1e-9))
 
 
 def metres_per_unit(unit: str | float) -> float:
@@ -113,5 +115,5 @@ def estimate_frame_rate(times: NDArray[Any], unit: float | None = None) -> float
         return None
     middle = float(np.median(steps))
     if unit is None:
-        unit = next(size for limit, size in _TIME_UNITS if middle < limit)
+        unit = next(size for limit, size in _STEPS if middle < limit)
     return compute_frame_rate(unit * float(steps[steps < 1.5 * middle].mean()))

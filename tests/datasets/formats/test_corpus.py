@@ -3,6 +3,7 @@
 import gzip
 import json
 import pickle
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from corpus import BODY, CASES, render_page, stack
 
 from jeanie.datasets import FORMATS, detect_format, read_motion
-from jeanie.errors import DataError
+from jeanie.datasets.folders import list_recordings
+from jeanie.errors import DataError, RecordingWarning
 from jeanie.skeleton import LAYOUTS, map_joints
 from jeanie.skeleton.plausibility import list_warnings
 
@@ -57,7 +59,7 @@ def test_a_file_gives_the_joints_that_were_written(name, tmp_path):
 
 
 def test_the_corpus_covers_every_way():
-    assert len(CASES) >= 110
+    assert len(CASES) >= 150
     assert {"mediapipe", "npy", "npz", "csv", "openpose", "coco", "azure-kinect", "mvnx", "c3d", "gltf"} <= {
         case.form for case in CASES.values()
     }
@@ -92,6 +94,21 @@ REFUSED = {
     "clip.mp4": (b"\0\0\0 ftypisom", "extract key points first"),
     "points.pt": (b"PK\x03\x04", "save a numpy array"),
     "cells.csv": (b"frame,landmarks\n0,[]\n", "expected columns such as head_x"),
+    "lists.csv": (
+        b'frame,head,neck\n0,"[1, 2, 3]","[1, 2, 3]"\n',
+        "cells hold lists: save one column per coordinate",
+    ),
+    "turns.csv": (b"head_rotX,head_rotY,head_rotZ\n1,2,3\n", "export the positions of the joints"),
+    "commas.csv": (b'a_x,a_y,a_z\n"1,620","1,200","1,150"\n', "'1,620' may be 1.620 or 1620"),
+    "twice.csv": (
+        b"time,a_x,a_y,a_z\n1,1,2,3\n1,1,2,3\n",
+        "or remove the column time if the rows are the frames",
+    ),
+    "timecode.csv": (b"time,a_x,a_y,a_z\n10:00:00:01,1,2,3\n", "declare the rate: rate= (--rate)"),
+    "printed.txt": (b"[NormalizedLandmark(x=0.1, y=0.2, z=0.3)]", "with json.dump, or numpy arrays"),
+    "python.txt": (b"[{'x': 0.1, 'y': 0.2}]", "printed Python lists are not read"),
+    "hand.json": (json.dumps([[[0.1, 0.2, 0.3]] * 21]).encode(), "a person with 21 landmarks, expected 33"),
+    "uneven.json": (b'{"Head": [[1, 2, 3]], "Neck": [[1, 2, 3], [1, 2, 3]]}', "columns of different lengths"),
     "holes.csv": (
         b"frame,x,y,z\n0,1,2,3\n0,1,2,3\n1,1,2,3\n",
         "add a column with the name or number of the joint",
@@ -124,6 +141,59 @@ def test_a_gap_is_a_missing_frame(tmp_path, gap):
     frames = json.loads(path.read_text())
     path.write_text(json.dumps([*frames[:2], gap, *frames[3:]]))
     assert read_motion(path).valid.all(-1)[:, 0].tolist() == [True, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("word", ["", "NaN", "N/A", "NULL", "None", "-", "#N/A"])
+def test_a_word_for_a_missing_value_is_a_missing_joint(tmp_path, word):
+    path = CASES["CSV, UTF-8 with a mark"].write(tmp_path)
+    lines = path.read_text("utf-8-sig").splitlines()
+    cells = lines[3].split(",")
+    path.write_text("\n".join([*lines[:3], ",".join([*cells[:4], word, *cells[5:]]), *lines[4:]]))
+    motion = read_motion(path)
+    assert (~motion.valid).nonzero().tolist() == [[2, 0, 1]]
+
+
+@pytest.mark.parametrize("name", ["OpenPose folder", "mediapipe folder", "MMPose folder"])
+def test_a_missing_number_in_a_folder_is_a_missing_frame(tmp_path, name):
+    folder = CASES[name].write(tmp_path)
+    sorted(folder.iterdir())[3].unlink()
+    motion = read_motion(folder)
+    assert len(motion) == 6
+    kept = sorted(int(re.sub(r"\D", "", file.stem)) for file in folder.iterdir())
+    assert motion.valid.flatten(1).any(1).nonzero().flatten().tolist() == [
+        number - kept[0] for number in kept
+    ]
+
+
+def test_a_folder_of_recordings_is_not_one_recording(tmp_path):
+    for number in range(3):
+        CASES["mediapipe MessageToDict"].write(tmp_path).rename(tmp_path / f"clip_{number}.json")
+    assert len(list_recordings(tmp_path)) == 3
+    assert list_recordings(CASES["mediapipe folder"].write(tmp_path)) == [tmp_path / "take"]
+
+
+def test_a_landmark_that_is_null_is_a_missing_joint(tmp_path):
+    path = CASES["mediapipe tasks"].write(tmp_path)
+    frames = json.loads(CASES["mediapipe dicts with a name"].write(tmp_path).read_text())
+    rows = [[[one["x"], one["y"], one["z"]] for one in frame["pose_world_landmarks"]] if isinstance(frame, dict)
+            else [[one["x"], one["y"], one["z"]] for one in frame] for frame in frames]  # fmt: skip
+    rows[1][5] = None
+    path.write_text(json.dumps({"pose_world_landmarks": rows}))
+    assert (~read_motion(path).valid).nonzero().tolist() == [[1, 0, 5]]
+
+
+def test_a_last_line_that_is_cut_off_is_left_out(tmp_path):
+    path = CASES["mediapipe world, JSON lines"].write(tmp_path)
+    path.write_text(path.read_text().rstrip()[:-20])
+    with pytest.warns(RecordingWarning, match="its last line is cut off"):
+        assert len(read_motion(path)) == 5
+
+
+def test_a_rate_that_no_camera_has_gives_a_warning(tmp_path):
+    path = CASES["CSV, times in milliseconds"].write(tmp_path)
+    path.write_text(path.read_text().replace("(ms)", "(s)"))
+    with pytest.warns(RecordingWarning, match=r"frame rate is 0.03 per second; declare"):
+        assert read_motion(path).rate == 0.03
 
 
 @pytest.mark.errors

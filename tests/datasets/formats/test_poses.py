@@ -156,7 +156,9 @@ def test_a_folder_of_frames_is_ordered_by_number(tmp_path):
     for frame in (0, 1, 2, 10):
         write(tmp_path, f"walk/frame_{frame}_keypoints.json", openpose(body(float(frame + 1), 5.0)))
     motion = read_openpose(tmp_path / "walk")
-    assert motion.joints[:, 0, 0, 0].tolist() == [-1, -2, -3, -11]
+    seen = motion.valid[:, 0, 0]
+    assert seen.nonzero().flatten().tolist() == [0, 1, 2, 10]  # frames 3 to 9 are missing
+    assert motion.joints[seen, 0, 0, 0].tolist() == [-1, -2, -3, -11]
     assert motion.name == "walk"
 
 
@@ -296,7 +298,11 @@ WRONG = {
     "different lengths": (read_openpose, openpose(body(1, 1, 18), body(1, 1, 25)), "pose_keypoints_2d"),
     "not a frame": (read_openpose, [[1]], "a frame must be a dict"),
     "no landmarks": (read_mediapipe, {"frames": [{}, None]}, "no landmarks in any of its 2 frames"),
-    "32 landmarks": (read_mediapipe, [landmarks()[:32]], "any x 33 x 3"),
+    "32 landmarks": (
+        read_mediapipe,
+        [landmarks()[:32]],
+        "a person with 32 landmarks, expected 33 as in mediapipe33",
+    ),
     "a landmark without y": (read_mediapipe, [[[1]] * 33], "any x 33 x 3"),
     "numbers for landmarks": (read_mediapipe, [[1] * 33], "any x 33 x 3"),
     "no list": (read_mediapipe, {"frames": 3}, "the list of frames must be a list"),
