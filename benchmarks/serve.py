@@ -2,10 +2,11 @@
 
     python benchmarks/serve.py --clients 10 20 40 --workers 2 --seconds 20 --kill-seconds 120
 
-Each client streams a synthetic movement with rest, again and again. The delay of an event counts from the frame in
-which the movement ends to the arrival of the event; 0.4 s of it is the rest that ends a movement. In the last part one
-worker is killed every ``--kill-every`` seconds under mixed load (streams, recognitions and enrolments), and every
-enrolment that was acknowledged must be in the library afterwards.
+Each client streams a synthetic movement with rest, again and again, from a place of its own in this loop. The delay of
+an event counts from the last frame that is fast to the arrival of the event; 0.65 s of it are the rest that ends a
+movement and the time over which speeds are measured. Clients and service share the processors: client_cores is the
+part of the clients. In the last part one worker is killed every ``--kill-every`` seconds under mixed load (streams,
+recognitions and enrolments), and every enrolment that was acknowledged must be in the library afterwards.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +31,8 @@ import websockets
 
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.recogniser.library.library import Library
+from jeanie.recogniser.stream.stream import StreamConfig
+from jeanie.serve.recordings import find_movement
 
 RATE = 30
 REST = 60  # frames between two movements
@@ -36,7 +40,10 @@ ACTIONS = ("wave", "bow", "squat", "clap")
 
 
 def make_frames(action: str, subject: int) -> tuple[list[dict], int]:
-    """Return the frames of a movement with rest at both ends, and the number of the frame in which it ends."""
+    """Return the frames of a movement with rest at both ends, and the number of the frame in which it ends.
+
+    It ends in the last frame that is faster than the speed that starts a movement.
+    """
     clips = open_synthetic(subjects=subject + 2, takes=1, actions=[action], noise=0.0, missing=0.0)
     motion = clips[clips.names.index(f"{action}_s{subject:02d}_t00_centre")]
     joints = torch.cat(
@@ -47,7 +54,10 @@ def make_frames(action: str, subject: int) -> tuple[list[dict], int]:
         ]
     )
     rows = [[[round(value, 4) for value in point] for point in pose[0]] for pose in joints.tolist()]
-    return [{"layout": motion.layout.name, "joints": row} for row in rows], REST + len(motion)
+    config = StreamConfig()
+    _, end = find_movement(motion.replace(joints=joints, valid=None), config)
+    frames = [{"layout": motion.layout.name, "joints": row} for row in rows]
+    return frames, end - round(config.margin * RATE)
 
 
 def start_service(library: Path, workers: int) -> tuple[subprocess.Popen, str]:
@@ -83,33 +93,41 @@ def list_workers(process: subprocess.Popen) -> list[psutil.Process]:
 async def stream(url: str, take: tuple[list[dict], int], end: float, results: dict[str, list[float]]) -> None:
     """Stream one movement after the other until a time; note delays of acknowledgements and events."""
     frames, last = take
+    texts = [json.dumps(frame)[1:] for frame in frames]  # once: the time is put before each
     address = url.replace("http", "ws", 1) + "api/v1/stream"
-    async with websockets.connect(address, max_queue=None) as socket:
-        sent: dict[int, float] = {}
-        ends: list[float] = []
+    async with websockets.connect(address, max_queue=None, compression=None) as socket:
+        sent: deque[float] = deque()  # times of the frames that are not acknowledged
+        acknowledged = 0
+        ends: dict[float, float] = {}  # of movements: time in the stream, and when that frame was sent
 
         async def receive() -> None:
+            nonlocal acknowledged
             with suppress(websockets.ConnectionClosed):
                 async for text in socket:
                     now, answer = time.perf_counter(), json.loads(text)
                     if answer["type"] == "ack":
-                        results["ack"].append(now - sent.pop(answer["frames"]))
-                    elif answer["type"] == "event" and ends:
-                        results["event"].append(now - ends.pop(0))
+                        for _ in range(answer["frames"] - acknowledged):
+                            results["ack"].append(now - sent.popleft())
+                        acknowledged = answer["frames"]
+                    elif answer["type"] == "event":
+                        near = [end for end in ends if abs(end - answer["end_s"]) < 1]
+                        if near:
+                            results["event"].append(now - ends.pop(near[0]))
 
         reader = asyncio.create_task(receive())
         begin, number = time.perf_counter() + random.random(), 0
+        first = random.randrange(len(frames))  # people do not move at the same time
         while (now := time.perf_counter()) < end:
             due = begin + number / RATE
             if due > now:
                 await asyncio.sleep(due - now)
-            frame = frames[number % len(frames)]
+            place = (first + number) % len(frames)
             number += 1
-            sent[number] = time.perf_counter()
-            if (number - 1) % len(frames) == last - 1:
-                ends.append(sent[number])
+            sent.append(time.perf_counter())
+            if place == last - 1:
+                ends[(number - 1) / RATE] = sent[-1]
                 results["movements"].append(1)
-            await socket.send(json.dumps({"t": (number - 1) / RATE, **frame}))
+            await socket.send(f'{{"t": {(number - 1) / RATE}, {texts[place]}')
         reader.cancel()
 
 
@@ -127,9 +145,16 @@ def measure_streams(process: subprocess.Popen, url: str, clients: int, seconds: 
     workers = list_workers(process)
     before = [(one.memory_info().rss, sum(one.cpu_times()[:2])) for one in workers]
 
+    shares: list[int] = []
+
+    async def count_streams() -> None:
+        await asyncio.sleep(seconds / 2)
+        shares.extend(len(one.net_connections("tcp")) - 1 for one in workers)  # without the listening socket
+
     async def run() -> None:
         end = time.perf_counter() + seconds
-        await asyncio.gather(*(stream(url, takes[n % len(takes)], end, results) for n in range(clients)))
+        streams = (stream(url, takes[n % len(takes)], end, results) for n in range(clients))
+        await asyncio.gather(count_streams(), *streams)
 
     own = time.process_time()
     asyncio.run(run())
@@ -139,6 +164,7 @@ def measure_streams(process: subprocess.Popen, url: str, clients: int, seconds: 
     )
     return {
         "clients": clients,
+        "streams_per_worker": shares,
         "ack_p50_ms": round(1000 * statistics.median(results["ack"]), 1),
         "ack_p95_ms": round(1000 * quantile(results["ack"], 0.95), 1),
         "event_p50_s": round(quantile(results["event"], 0.5), 3),

@@ -14,25 +14,18 @@ from typing import Any
 
 import torch
 import uvicorn
-from fastapi import FastAPI
-from prometheus_client.multiprocess import mark_process_dead
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from jeanie._internal.files import write_atomically
 from jeanie.errors import ConfigError
 from jeanie.serve.metrics import METRICS_VARIABLE
 from jeanie.serve.middleware import LOGGER, JsonFormatter
 from jeanie.serve.settings import ServeConfig
+from jeanie.serve.workers import AppMaker, Supervisor, WorkerApp
 
-__all__ = ["AppMaker", "run_server"]
+__all__ = ["run_server"]
 
 _SHUTDOWN_SECONDS = 10
 _BACKLOG = 128
-_READY = "ready"  # file that a worker process writes when it has started
-
-AppMaker = Callable[[ServeConfig], FastAPI]
-"""Makes the application. Worker processes call it, so it must be a function of a module, or a partial of one."""
+_SWITCH_SECONDS = 0.001  # that a thread computes while the event loop waits; Python's 5 ms delay every answer
 
 
 class _Server(uvicorn.Server):
@@ -46,64 +39,6 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_start()
-
-
-class _Supervisor(Multiprocess):
-    """Starts worker processes, and a new one for each that ends unexpectedly."""
-
-    def __init__(
-        self, config: uvicorn.Config, listener: socket.socket, folder: Path, on_start: Callable[[], None]
-    ) -> None:
-        super().__init__(config, sockets=[listener])
-        self._ready = folder / _READY
-        self._on_start: Callable[[], None] | None = on_start
-
-    def keep_subprocess_alive(self) -> None:
-        """Replace worker processes that have ended; report the start when the first one is ready.
-
-        Unlike the method that this replaces, it does not wait for answers of workers that are starting: a signal to
-        stop is obeyed at once.
-        """
-        for index, process in enumerate(self.processes):
-            if process.process.is_alive() or self.should_exit.is_set():
-                continue
-            process.join()
-            if process.exitcode == STARTUP_FAILURE:
-                LOGGER.error("a worker process cannot start", extra={"facts": {"process": process.pid}})
-                self.should_exit.set()
-                return
-            mark_process_dead(process.pid)
-            LOGGER.warning(
-                "a worker process ended and was replaced", extra={"facts": {"process": process.pid}}
-            )
-            self.processes[index] = Process(self.config, self.sockets)
-            self.processes[index].start()
-        if self._on_start is not None and self._ready.exists():
-            self._on_start()
-            self._on_start = None
-
-
-class _WorkerApp:
-    """Makes the application in a worker process, and tells the supervisor when it has started."""
-
-    def __init__(self, make: AppMaker, config: ServeConfig) -> None:
-        self._make, self._config = make, config
-
-    def __call__(self) -> Any:
-        torch.set_num_threads(1)
-        _set_up_logs()
-        app, folder = self._make(self._config), self._config.folder
-        assert folder is not None
-
-        async def serve(scope: Any, receive: Any, send: Any) -> None:
-            async def send_and_report(message: Any) -> None:
-                await send(message)
-                if message["type"] == "lifespan.startup.complete":
-                    write_atomically(folder / _READY, b"")
-
-            await app(scope, receive, send_and_report if scope["type"] == "lifespan" else send)
-
-        return serve
 
 
 def run_server(
@@ -121,8 +56,7 @@ def run_server(
     Raises:
         ConfigError: The address cannot be used.
     """
-    torch.set_num_threads(1)
-    _set_up_logs()
+    _set_up_process()
     listener = _open_listener(config)
     scheme = "http" if config.certificate is None else "https"
     host, port = listener.getsockname()[:2]
@@ -151,20 +85,21 @@ def _run_workers(
         (folder / "metrics").mkdir()
         os.environ[METRICS_VARIABLE] = str(folder / "metrics")  # worker processes inherit it
         config = config.model_copy(update={"folder": folder})
-        settings = _configure(_WorkerApp(make, config), config)
-        _Supervisor(settings, listener, folder, on_start).run()
+        settings = _configure(WorkerApp(make, config, _set_up_process), config)
+        Supervisor(settings, listener, folder, on_start).run()
 
 
 def _configure(app: Any, config: ServeConfig) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        factory=isinstance(app, _WorkerApp),
+        factory=isinstance(app, WorkerApp),
         workers=config.workers,
         log_config=None,
         access_log=False,
         server_header=False,
         ws_max_size=config.limits.message_bytes,
         ws_max_queue=config.limits.waiting,
+        ws_per_message_deflate=False,  # it costs more time and memory per frame than everything else here
         limit_concurrency=512,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         ssl_certfile=config.certificate,
@@ -188,6 +123,12 @@ def _open_listener(config: ServeConfig) -> socket.socket:
             f"cannot listen on {config.host} port {config.port}: {error.strerror or error}; choose another --port"
         ) from None
     return listener
+
+
+def _set_up_process() -> None:
+    torch.set_num_threads(1)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    _set_up_logs()
 
 
 def _set_up_logs() -> None:

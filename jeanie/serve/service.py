@@ -39,7 +39,7 @@ class Service:
     ) -> None:
         self.recogniser, self.config = recogniser, config
         self.archive, self.cache = archive, cache
-        self.lock, self.search_lock = threading.Lock(), threading.Lock()
+        self.lock, self.search_lock = threading.RLock(), threading.Lock()
         self.metrics = Metrics()
         self.users = Users(recogniser.library)
         self.uploads = UploadReader(config.limits)

@@ -5,11 +5,16 @@ import json
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from jeanie.errors import DataError, JeanieError
 from jeanie.recogniser.exercise.counter import RepetitionCounter
@@ -26,8 +31,12 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["StreamSession"]
 
 _POLL_SECONDS = 0.005
+_BATCH_SECONDS = 0.04  # two frames of a camera with 30 frames per second
+_BATCH = 16  # messages that do not wait for the end of this time
+_ACK: dict[str, Any] = {"type": "ack"}
 _CONTROL_CHARS = 2000  # a longer message is a frame
 _CONTROLS = ("threshold", "persons", "count", "end")
+_CONTROL_KEYS = tuple(f'"{key}"' for key in _CONTROLS)
 
 
 class _SessionRecogniser:
@@ -61,7 +70,11 @@ class _SessionRecogniser:
 
 
 class StreamSession:
-    """One stream. A thread reads its frames from a bounded queue, because a movement takes a while to recognise.
+    """One stream. A thread reads its frames in small batches, because a movement takes a while to recognise.
+
+    The event loop collects messages for ``_BATCH_SECONDS``, then acknowledges the frames among them and wakes the
+    thread: two frames of a camera cost one acknowledgement and one change of threads. Every method but
+    ``offer``, ``take_answer`` and ``cancel`` runs in the thread.
 
     Args:
         service: The service.
@@ -70,45 +83,88 @@ class StreamSession:
     """
 
     def __init__(self, service: Service, owner: str, loop: asyncio.AbstractEventLoop) -> None:
-        limits = service.config.limits
         self._service, self._loop = service, loop
         self._recogniser = _SessionRecogniser(service, owner)
-        self._lines: queue.Queue[str | None] = queue.Queue(limits.waiting)
-        self.answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._waiting = limits.waiting
+        self._most_waiting = service.config.limits.waiting
+        self._batches: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
+        self._collected: list[str] = []  # messages of the next batch
+        self._offered = self._taken = (
+            0  # messages that the event loop has added, and that the thread has read
+        )
+        self._received = 0  # frames
+        self._has_timer = self._has_ack = False
+        self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.is_slow = False
         self._is_cancelled = False
-        self._count = 0
         self._persons: Literal["together", "each"] = "together"
+        self._has_frames = False
+        self._rest: deque[str] = deque()  # messages of the batch that the thread reads
+        self._stream: Stream | None = None
+        self._since = 0.0  # time of the first frame of the stream
+        self._waiting: list[Float[Tensor, "frame person joint 3"]] = []  # frames of this batch
         self._counter = _LiveCounter(self._recogniser, self._answer)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def offer(self, text: str | None) -> bool:
-        """Add a message, or None for the end; return False if too many are waiting."""
-        try:
-            self._lines.put_nowait(text)
-        except queue.Full:
+    def offer(self, text: str) -> bool:
+        """Add a message; return False if too many are waiting."""
+        if self._offered - self._taken >= self._most_waiting:
             return False
+        self._offered += 1
+        self._collected.append(text)
+        if not self._has_timer:
+            self._has_timer = True
+            self._loop.call_later(0 if _may_be_control(text) else _BATCH_SECONDS, self._flush)
+        elif _may_be_control(text) or len(self._collected) >= _BATCH:
+            self._flush()
         return True
+
+    async def take_answer(self) -> dict[str, Any] | None:
+        """Return the next answer, None at the end. An acknowledgement covers all frames received until now."""
+        answer = await self._answers.get()
+        if answer is _ACK:
+            self._has_ack = False
+            return {"type": "ack", "frames": self._received}
+        return answer
 
     def cancel(self) -> None:
         """End the thread without further answers."""
         self._is_cancelled = True
-        with suppress(queue.Full):
-            self._lines.put_nowait(None)
+        self._batches.put(None)
+
+    def _flush(self) -> None:
+        """Acknowledge the collected frames and hand all messages to the thread; in the event loop."""
+        self._has_timer = False
+        batch, self._collected = self._collected, []
+        if not batch or self._is_cancelled:
+            return
+        frames = sum(not _may_be_control(text) for text in batch)
+        self._received += frames
+        self._service.metrics.frames.inc(frames)
+        if frames and not self._has_ack:  # at most one waits, however slowly the client reads
+            self._has_ack = True
+            self._answers.put_nowait(_ACK)
+        self._batches.put(batch)
 
     def _read_lines(self) -> Iterator[str]:
-        while not self._is_cancelled and (text := self._lines.get()) is not None:
+        """Yield the frames of the messages; act on the controls among them."""
+        while not self._is_cancelled:
+            if not self._rest:
+                self._push_waiting()
+                batch = self._batches.get()
+                if batch is None:
+                    return
+                self._rest.extend(batch)
+            text = self._rest.popleft()
+            self._taken += 1
             control = _parse_control(text)
             if control is None:
-                self._count += 1
-                self._service.metrics.frames.inc()
+                self._has_frames = True
                 yield text
-                self._answer({"type": "ack", "frames": self._count})
             elif "end" in control:
                 return
             else:
+                self._push_waiting()
                 self._change(control)
 
     def _change(self, control: dict[str, Any]) -> None:
@@ -117,7 +173,7 @@ class StreamSession:
         elif "count" in control:
             self._counter.choose(control["count"])
             return
-        elif self._count:
+        elif self._has_frames:
             raise DataError("'persons' is set before the first frame; start a new stream")
         else:
             self._persons = control["persons"]
@@ -137,28 +193,43 @@ class StreamSession:
             self._answer(None)
 
     def _recognise(self) -> None:
-        stream: Stream | None = None
-        since = 0.0
         for arrived in read_frames(self._read_lines()):
-            if arrived.is_new_stream or stream is None:
-                self._report(stream.finish() if stream else [], since)
-                stream = Stream(self._recogniser, arrived.layout, rate=arrived.rate, persons=self._persons)
-                since = arrived.start_time
+            if arrived.is_new_stream or self._stream is None:
+                self._finish_stream()
+                self._stream = Stream(
+                    self._recogniser, arrived.layout, rate=arrived.rate, persons=self._persons
+                )
+                self._since = arrived.start_time
             self._counter.push(arrived, self._persons == "each")
-            self._report(stream.push(arrived.joints), since)
+            self._waiting.append(arrived.joints)
         if not self._is_cancelled:
-            self._report(stream.finish() if stream else [], since)
+            self._finish_stream()
             self._counter.finish()
 
-    def _report(self, events: list[Event], since: float) -> None:
+    def _push_waiting(self) -> None:
+        """Process the frames of a batch at once."""
+        if self._waiting and self._stream is not None:
+            joints, self._waiting = torch.cat(self._waiting), []
+            with self._service.lock:  # threads that compute at the same time would only delay each other
+                events = self._stream.push(joints)
+            self._report(events)
+
+    def _finish_stream(self) -> None:
+        self._push_waiting()
+        if self._stream is not None:
+            with self._service.lock:
+                events = self._stream.finish()
+            self._report(events)
+
+    def _report(self, events: list[Event]) -> None:
         for event in events:
             start, end = event.seconds
             self._service.metrics.events.labels(str(event.label is not None).lower()).inc()
             self._answer(
                 {
                     "type": "event",
-                    "start_s": round(since + start, 3),
-                    "end_s": round(since + end, 3),
+                    "start_s": round(self._since + start, 3),
+                    "end_s": round(self._since + end, 3),
                     "label": event.label,
                     "confidence": round(event.confidence, 4),
                     "distance": event.distance if isfinite(event.distance) else None,
@@ -169,12 +240,12 @@ class StreamSession:
     def _answer(self, message: dict[str, Any] | None) -> None:
         """Send an answer. A client that reads too slowly makes the thread wait, and after a while is dropped."""
         end = time.monotonic() + self._service.config.limits.send_seconds
-        while self.answers.qsize() >= self._waiting and not self._is_cancelled and not self.is_slow:
+        while self._answers.qsize() >= self._most_waiting and not self._is_cancelled and not self.is_slow:
             self.is_slow = time.monotonic() > end
             time.sleep(_POLL_SECONDS)
         if not self._is_cancelled:
             with suppress(RuntimeError):  # the loop is closed: the service has stopped
-                self._loop.call_soon_threadsafe(self.answers.put_nowait, message)
+                self._loop.call_soon_threadsafe(self._answers.put_nowait, message)
 
 
 class _LiveCounter:
@@ -236,9 +307,15 @@ class _LiveCounter:
         self._answer({"type": "count", "label": label, "count": None, "detail": str(error)})
 
 
+def _may_be_control(text: str) -> bool:
+    """Return whether a message is a control, unless it is damaged."""
+    start = text[:24]
+    return len(text) <= _CONTROL_CHARS and any(key in start for key in _CONTROL_KEYS)
+
+
 def _parse_control(text: str) -> dict[str, Any] | None:
     """Return a control message, or None for a frame."""
-    if len(text) > _CONTROL_CHARS or not any(f'"{key}"' in text[:24] for key in _CONTROLS):
+    if not _may_be_control(text):
         return None
     try:
         values = json.loads(text)

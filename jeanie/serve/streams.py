@@ -2,8 +2,9 @@
 
 A message is one frame, or a control: ``{"threshold": 0.6}`` changes the threshold, ``{"persons": "each"}`` before the
 first frame makes each person get events of their own, ``{"count": "squat"}`` counts the repetitions of an action, and
-``{"end": true}`` ends the stream and returns its last movement. Answers are ``{"type": "ack", "frames": n}``,
-``{"type": "event", ...}``, ``{"type": "count", ...}`` and ``{"type": "problem", ...}``, which ends the stream.
+``{"end": true}`` ends the stream and returns its last movement. Answers are ``{"type": "ack", "frames": n}``, the
+number of frames received so far (one answer for a few frames), ``{"type": "event", ...}``, ``{"type": "count", ...}``
+and ``{"type": "problem", ...}``, which ends the stream.
 """
 
 import asyncio
@@ -91,7 +92,7 @@ async def _receive(socket: WebSocket, session: StreamSession, service: Service) 
 async def _send(socket: WebSocket, session: StreamSession, service: Service) -> None:
     """Send answers. A client that does not read them is dropped."""
     seconds = service.config.limits.send_seconds
-    while (answer := await session.answers.get()) is not None:
+    while (answer := await session.take_answer()) is not None:
         try:
             if session.is_slow:
                 raise TimeoutError

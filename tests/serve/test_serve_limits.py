@@ -161,8 +161,7 @@ def test_a_chunked_body_is_limited_whatever_its_headers_say(service, length):
 
 
 def test_a_client_that_does_not_read_is_dropped(service):
-    """Such a client sends frames, but leaves the answers in its socket."""
-    frame = json.dumps(make_take("bow")[0])
+    """Such a client sends messages, but leaves the answers in its socket. Each of these messages has one answer."""
     raw = open_socket(service)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     raw.sendall(
@@ -170,8 +169,8 @@ def test_a_client_that_does_not_read_is_dropped(service):
         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
         "Authorization: Bearer 0123456789abcdef0123\r\n\r\n".encode()
     )
-    payload = frame.encode()
-    message = bytes([0x81, 0xFE]) + len(payload).to_bytes(2, "big") + bytes(4) + payload  # the mask is zero
+    payload = json.dumps({"threshold": 0.5}).encode()
+    message = bytes([0x81, 0x80 + len(payload)]) + bytes(4) + payload  # the mask is zero
     end, rest = time.monotonic() + PATIENCE, b""
     raw.settimeout(1)
     is_open = True

@@ -62,6 +62,8 @@ def test_events_are_those_of_the_recogniser(taught_client, shipped_model):
     events = [one for one in answers if one["type"] == "event"]
     acks = [one["frames"] for one in answers if one["type"] == "ack"]
     assert acks == sorted(acks)
+    assert acks[-1] == len(take)
+    assert len(acks) < len(take)  # one for a few frames
     with Recogniser.load(model=shipped_model) as recogniser:
         for action in ("kick_forward", "bow"):
             recogniser.enrol(action, open_clip(action))
