@@ -62,7 +62,7 @@ lint: setup
 test stress: export OMP_NUM_THREADS = 1
 test: lint browser web
 	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 2 --sample 4 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
+	$(BIN)/pytest -n 2 --sample 3 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
 
 stress: setup
 	$(BIN)/python tests/stress.py --rounds 20

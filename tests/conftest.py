@@ -31,7 +31,8 @@ def pytest_addoption(parser):
         type=int,
         default=1,
         metavar="N",
-        help="run every N-th case of a parametrised test, beginning with its first, and 10 examples per property",
+        help="run every N-th test of each file and every N-th case of each test, beginning with the first, "
+        "and 10 examples per property",
     )
 
 
@@ -45,14 +46,19 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep every N-th case of each test."""
+    """Keep every N-th test of each file, and every N-th case of these."""
     step = config.getoption("sample")
+    tests: dict[str, list[str]] = {}  # file -> names of its tests, in order
     cases = Counter()
     selected, left_out = [], []
     for item in items:
-        name = item.nodeid.partition("[")[0]
-        (left_out if cases[name] % step else selected).append(item)
-        cases[name] += 1
+        file, _, name = item.nodeid.partition("[")[0].partition("::")
+        names = tests.setdefault(file, [])
+        if name not in names:
+            names.append(name)
+        is_left_out = names.index(name) % step or cases[file, name] % step
+        (left_out if is_left_out else selected).append(item)
+        cases[file, name] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = selected

@@ -1,12 +1,15 @@
 """Routes that compare a recording with enrolled actions or with an archive."""
 
 import time
+from collections.abc import Callable
 from math import isfinite
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, HTTPException, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
+from jeanie.recogniser.exercise.repetitions import RepetitionCount
+from jeanie.recogniser.exercise.score import Score
 from jeanie.recogniser.explain.page import render_page
 from jeanie.recogniser.hits import rate_matches
 from jeanie.recogniser.recogniser import Recogniser, Recognition
@@ -66,35 +69,33 @@ def _add_answer_routes(router: APIRouter, service: Service) -> None:
 
 
 def _add_exercise_routes(router: APIRouter, service: Service) -> None:
-    frames = service.config.limits.frames
+    text = "Count the repetitions of an enrolled action in a {}."
+    _add_exercise(router, service, "count", Recogniser.count, text)
+    text = "Score a performance of an enrolled action in a {} against its examples."
+    _add_exercise(router, service, "score", Recogniser.score, text)
 
-    @router.post("/count")
-    def count(own: Own, request: schemas.ExerciseRequest) -> dict[str, Any]:
-        """Count the repetitions of an enrolled action in a recording."""
-        motion, label = read_request(request, frames), check_label(own, request.label)
-        with service.lock:
-            return own.count(label, motion).json()
 
-    @router.post("/count/upload")
-    def count_file(own: Own, label: FormLabel, upload: Upload) -> dict[str, Any]:
-        """Count the repetitions of an enrolled action in a file."""
-        known, motion = check_label(own, label), upload.read()
-        with service.lock:
-            return own.count(known, motion).json()
+def _add_exercise(
+    router: APIRouter,
+    service: Service,
+    name: str,
+    measure: Callable[[Recogniser, str, Motion], RepetitionCount | Score],
+    description: str,
+) -> None:
+    """Add the two routes of an exercise: for a recording, and for a file."""
 
-    @router.post("/score")
-    def score(own: Own, request: schemas.ExerciseRequest) -> dict[str, Any]:
-        """Score a performance of an enrolled action against its examples."""
-        motion, label = read_request(request, frames), check_label(own, request.label)
-        with service.lock:
-            return own.score(label, motion).json()
+    @router.post(f"/{name}", name=name, description=description.format("recording"))
+    def measure_recording(own: Own, request: schemas.ExerciseRequest) -> dict[str, Any]:
+        label = check_label(own, request.label)
+        return run(own, label, read_request(request, service.config.limits.frames))
 
-    @router.post("/score/upload")
-    def score_file(own: Own, label: FormLabel, upload: Upload) -> dict[str, Any]:
-        """Score a performance of an enrolled action in a file against its examples."""
-        known, motion = check_label(own, label), upload.read()
+    @router.post(f"/{name}/upload", name=f"{name}_file", description=description.format("file"))
+    def measure_file(own: Own, label: FormLabel, upload: Upload) -> dict[str, Any]:
+        return run(own, check_label(own, label), upload.read())
+
+    def run(own: Recogniser, label: str, motion: Motion) -> dict[str, Any]:
         with service.lock:
-            return own.score(known, motion).json()
+            return measure(own, label, motion).json()
 
 
 def _add_search_routes(router: APIRouter, service: Service) -> None:

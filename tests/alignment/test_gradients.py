@@ -25,7 +25,7 @@ def test_first_and_second_derivatives_of_align(views, options, backend):
     def run(c):
         return align(c, gamma=0.2, backend=backend, **options)
 
-    assert gradcheck(run, cost)
+    assert gradcheck(run, cost, fast_mode=len(views) > 2)  # 192 costs are checked along random directions
     assert gradgradcheck(run, cost, fast_mode=True)
 
 

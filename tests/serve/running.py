@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 
 
@@ -11,18 +12,30 @@ from contextlib import contextmanager
 def run_service(library, *options, environment=None):
     """Start ``jeanie serve`` on a free port; yield its process, which has the attribute ``url``."""
     command = [sys.executable, "-m", "jeanie", "serve", "--library", str(library), "--port", "0"]
-    with subprocess.Popen(
-        [*command, "--no-browser", "--json", *map(str, options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
-    ) as process:
+    with (
+        tempfile.TemporaryFile(
+            "w+"
+        ) as errors,  # a pipe that nobody reads would stop the service when it is full
+        subprocess.Popen(
+            [*command, "--no-browser", "--json", *map(str, options)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+        ) as process,
+    ):
         try:
             line = process.stdout.readline()
-            assert line, process.stderr.read()
+            assert line, read_all(errors)
             process.url = json.loads(line)["url"]
             yield process
         finally:
             process.terminate()
-            process.log = [line for line in process.stderr.read().splitlines() if line.startswith("{")]
+            process.wait()
+            process.log = [line for line in read_all(errors).splitlines() if line.startswith("{")]
+
+
+def read_all(file):
+    """Return the text of a file that another process writes."""
+    file.seek(0)
+    return file.read()

@@ -161,20 +161,20 @@ def test_a_chunked_body_is_limited_whatever_its_headers_say(service, length):
 
 
 def test_a_client_that_does_not_read_is_dropped(service):
-    """Such a client sends messages, but leaves the answers in its socket. Each of these messages has one answer."""
-    raw = open_socket(service)
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.sendall(
-        f"GET /api/v1/stream HTTP/1.1\r\nHost: {service.address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-        "Authorization: Bearer 0123456789abcdef0123\r\n\r\n".encode()
-    )
-    payload = json.dumps({"threshold": 0.5}).encode()
-    message = bytes([0x81, 0x80 + len(payload)]) + bytes(4) + payload  # the mask is zero
+    """Such a client sends messages, but leaves the answers in its socket. Long answers fill the buffers soon."""
+    label = "\N{SNOWMAN}" * 300  # not enrolled; the answer repeats it in escapes
+    payload = json.dumps({"count": label}, ensure_ascii=False).encode()
+    message = bytes([0x81, 0xFE]) + len(payload).to_bytes(2, "big") + bytes(4) + payload  # the mask is zero
     end, rest = time.monotonic() + PATIENCE, b""
-    raw.settimeout(1)
     is_open = True
-    with open_client(service) as client:
+    with open_client(service) as client, open_socket(service) as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.sendall(
+            f"GET /api/v1/stream HTTP/1.1\r\nHost: {service.address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            "Authorization: Bearer 0123456789abcdef0123\r\n\r\n".encode()
+        )
+        raw.settimeout(1)
         # by the limit on waiting answers, or by unanswered pings if the buffers of the system fill slowly
         while is_open and 'jeanie_dropped_streams_total{reason="1008"}' not in client.get("metrics").text:
             assert time.monotonic() < end, "still there"
@@ -187,7 +187,6 @@ def test_a_client_that_does_not_read_is_dropped(service):
             except OSError:
                 is_open = False
         assert client.get("healthz").text == "ok"
-    raw.close()
 
 
 def read_slowly(path, form, layout, memory, seconds):

@@ -1,14 +1,12 @@
 """The page in Chromium: a movement is taught by a camera or a video, and recognised from another side."""
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from running import run_service
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -28,7 +26,7 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.plain,
     pytest.mark.skipif(CHROMIUM is None, reason="no browser: chromium is not in PATH"),
-    pytest.mark.skipif(not MODEL.exists(), reason="no pose model: run make web"),
+    pytest.mark.skipif(not MODEL.exists() or not AXE.exists(), reason="no pose model: run make web"),
     pytest.mark.skipif(not VIDEOS.exists(), reason="no videos in $JEANIE_DATA/video"),
 ]
 
@@ -46,25 +44,8 @@ def wait_for(condition, what):
 def service(tmp_path_factory):
     """Address of a service with an empty library."""
     library = tmp_path_factory.mktemp("page") / "library.db"
-    command = [
-        sys.executable,
-        "-m",
-        "jeanie",
-        "serve",
-        "--library",
-        str(library),
-        "--port",
-        "0",
-        "--no-browser",
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        try:
-            yield json.loads(process.stdout.readline())["url"]
-        finally:
-            process.terminate()
+    with run_service(library) as process:
+        yield process.url
 
 
 @pytest.fixture(scope="module")
