@@ -10,7 +10,7 @@ ifneq ($(wildcard ../shared/data),)
 export JEANIE_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup browser web test lint stress sanitize demo docs pictures bench fuzz clean help always
+.PHONY: setup browser web test lint stress sanitize demo docs pictures bench fuzz coverage release-check clean help always
 
 help:
 	@echo "make setup     install into $(VENV)"
@@ -23,6 +23,8 @@ help:
 	@echo "make sanitize  run the alignment tests with AddressSanitizer and UBSan"
 	@echo "make bench     compare speed with other libraries; writes benchmarks/results"
 	@echo "make fuzz      read 20,000 damaged files with every reader"
+	@echo "make coverage  run the tests and report the lines that they do not reach"
+	@echo "make release-check  build the distributions, and install and try each in an empty environment"
 
 setup: $(VENV)/ready
 
@@ -90,5 +92,13 @@ bench: setup
 fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 20000
 
+coverage: export OMP_NUM_THREADS = 1
+coverage: setup browser web
+	$(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
+
+release-check: setup web
+	$(PIP) --editable '.[dev,release]'
+	$(BIN)/python tools/release_check.py
+
 clean:
-	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
