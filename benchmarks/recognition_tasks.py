@@ -15,7 +15,8 @@ from jeanie.evaluation.protocols.splits import add_distractors
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.classes import compute_class_distances
 from jeanie.fewshot.episodes import Draw, Episode
-from jeanie.recogniser.labelling import LabelConfig, Neighbours, propagate
+from jeanie.recogniser.labelling import LabelConfig, propagate
+from jeanie.recogniser.neighbours import Neighbours
 from jeanie.skeleton import Motion
 from jeanie.views.euler import make_rotations
 

@@ -3,17 +3,22 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import typer
 
 from jeanie._internal.files import write_atomically
 from jeanie._internal.import_path import import_object, is_import_path
 from jeanie.cli.evaluation_table import build_result_table
 from jeanie.cli.exports import CsvFile, LatexFile, check_folders, write_rows
+from jeanie.cli.leaks import check_no_leak
 from jeanie.cli.options import (
+    ClusterAddress,
     EncoderPaths,
+    Jobs,
     MetricPaths,
     Pattern,
     ProtocolName,
@@ -27,6 +32,7 @@ from jeanie.cli.options import (
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.compute.distributed import World, join_process_group
+from jeanie.compute.tasks import check_workers
 from jeanie.datasets import Dataset, ReadOptions
 from jeanie.errors import ConfigError
 from jeanie.evaluation.custom_method import DistanceMethod
@@ -114,6 +120,8 @@ def evaluate(
     ] = None,
     csv: CsvFile = None,
     latex: LatexFile = None,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
     as_json: AsJson = False,
     *,
@@ -121,6 +129,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run or a model on a protocol: accuracy with 95 % confidence intervals."""
     with exit_on_error(as_json), join_process_group(device) as world:
+        workers = _check_workers(world, jobs, cluster)
         if rule not in ("nearest", "mean"):
             raise ConfigError(f"rule is 'nearest' or 'mean', got {rule!r}")
         check_folders(csv, latex)
@@ -139,13 +148,23 @@ def evaluate(
         reports = []
         for method in methods:
             with show_progress(world.is_first and not as_json, f"{method.name}, pairs") as bar:
-                reports.append(_evaluate_method(method, task, dataset, common, rule, limit, bar))  # type: ignore[arg-type]
+                reports.append(
+                    _evaluate_method(method, task, dataset, common, rule, limit, workers, bar)  # type: ignore[arg-type]
+                )
         if world.is_first:
             examples = _find_example_alignments(methods, reports, dataset, common) if html is not None else ()
             curves = {method.name: method.curves for method in methods if method.curves}
             _write_files(reports, task, html, markdown_file, examples, curves)
             written = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
             _print_reports(reports, html, markdown_file, written, list_skipped(dataset), as_json)
+
+
+def _check_workers(world: World, jobs: int, cluster: str | None) -> dict[str, Any]:
+    """Return the options of workers; processes of torchrun have none of their own."""
+    if world.size > 1 and (jobs > 1 or cluster is not None):
+        raise ConfigError("torchrun shares the queries already; leave out --jobs and --cluster")
+    check_workers(jobs, cluster)
+    return {"jobs": jobs, "cluster": cluster}
 
 
 def _list_methods_to_compare(model: str, against: Sequence[str] | None, alone: bool) -> list[str]:
@@ -215,12 +234,12 @@ def _load_run(
     run: Run, name: str, protocol: Protocol, splits: Sequence[Split], world: World, parts: dict[str, Any]
 ) -> _Method:
     """Return the models of a run: one per split, or its only model for every split of another protocol."""
-    _check_no_leak(run, protocol, splits)
+    check_no_leak(run, protocol, splits)
     seeds = (run.recipe.train.seed,)
     if run.protocol == protocol.name:
         return _Method(
             name,
-            (lambda split: run.model(split.name, **parts).to(world.device),),
+            (partial(_load_split_model, run, parts, world.device),),
             seeds,
             frozenset(run.splits),
             run.curves(),
@@ -233,33 +252,8 @@ def _load_run(
     return _Method(name, (run.model(**parts).to(world.device),), seeds, None, run.curves())
 
 
-def _check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> None:
-    """Raise ConfigError if the protocol tests a class that the run was trained on."""
-    if (run.dataset or get_protocol(run.protocol).dataset) != protocol.dataset:
-        return
-    by_name = {split.name: split for split in splits}
-    for row in run.facts["splits"]:
-        training_classes = set(row["train_classes"]) | set(row["validation_classes"])
-        tested = [by_name.get(row["name"])] if run.protocol == protocol.name else list(splits)
-        for split in tested:
-            if (
-                split is not None
-                and split.shot > row.get("shot", split.shot)
-                and training_classes & set(split.test_classes)
-            ):
-                raise ConfigError(
-                    f"{run.path}: was trained with {row['shot']} supports per class held back, {split.shot} are "
-                    f"needed; train it with --shot {split.shot}, so that no support was trained on"
-                )
-            if split is None or (
-                split.name == row["name"] and set(split.test_classes) == set(row["test_classes"])
-            ):
-                continue
-            if training_classes & set(split.test_classes):
-                raise ConfigError(
-                    f"{run.path}: was trained on classes that split {split.name!r} of {protocol.name} tests; "
-                    "evaluate it with the same protocol and --train-classes as in training"
-                )
+def _load_split_model(run: Run, parts: dict[str, Any], device: torch.device, split: Split) -> FewShotModel:
+    return run.model(split.name, **parts).to(device)
 
 
 def _find_common_splits(methods: Sequence[_Method], splits: Sequence[Split]) -> list[Split]:
@@ -281,6 +275,7 @@ def _evaluate_method(
     splits: Sequence[Split],
     rule: Literal["nearest", "mean"],
     limit: int | None,
+    workers: dict[str, Any],
     bar: Any,
 ) -> Report:
     seeds = method.seeds or (None,)
@@ -295,6 +290,7 @@ def _evaluate_method(
             seeds=() if seed is None else (seed,),
             limit=limit,
             progress=bar,
+            **workers,
         )
         for models, seed in zip(method.models, seeds, strict=True)
     ]

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    ClusterAddress,
+    Jobs,
     ModelSource,
     Pattern,
     SkipBad,
@@ -58,6 +60,8 @@ def label(
     neighbours: Annotated[
         int, typer.Option(min=1, help=_describe_option("neighbours"))
     ] = _DEFAULTS.neighbours,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     csv: Annotated[
@@ -83,7 +87,15 @@ def label(
         names = _clip_names(dataset)
         labelled_examples = _read_examples(examples, dataset, names, options)
         with show_progress(not as_json, "pairs") as bar:
-            labelling = label_motions(model.load(), dataset.motions, labelled_examples, config, progress=bar)
+            labelling = label_motions(
+                model.load(),
+                dataset.motions,
+                labelled_examples,
+                config,
+                jobs=jobs,
+                cluster=cluster,
+                progress=bar,
+            )
         rows = [
             describe_result(name, tag, sure, None, None)
             for name, tag, sure in zip(names, labelling.labels, labelling.confidence.tolist(), strict=True)

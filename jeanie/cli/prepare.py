@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.options import Pattern, SkipBad, accept_option_groups
+from jeanie.cli.options import ClusterAddress, Jobs, Pattern, SkipBad, accept_option_groups
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare as prepare_archive
@@ -32,7 +32,8 @@ def prepare(
         ),
     ],
     out: Annotated[Path, typer.Argument(help="Archive to write; an existing one is replaced at the end.")],
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     as_json: AsJson = False,
@@ -49,7 +50,9 @@ def prepare(
         else:
             dataset = open_dataset(name, place, options=options)
         with show_progress(not as_json) as bar:
-            report = prepare_archive(dataset, out, source=place, jobs=jobs, skip_bad=skip_bad, progress=bar)
+            report = prepare_archive(
+                dataset, out, source=place, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=bar
+            )
         facts = describe_archive(out, report)
         typer.echo(json.dumps(facts) if as_json else _format_report(facts))
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jeanie.cli.options import ClusterAddress, Jobs
 from jeanie.cli.terminal import AsJson, exit_on_error
 from jeanie.datasets import open_dataset
 from jeanie.datasets.formats.cmu import read_cmu_descriptions
@@ -25,7 +26,8 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps per ensemble member.")] = None,
     members: Annotated[int | None, typer.Option(min=1, help="Number of ensemble members.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the first ensemble member.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of ensemble members to train in parallel.")] = 1,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Pretrain the general model that ships with jeanie, or one with other settings.
@@ -43,7 +45,9 @@ def pretrain(
         dataset = open_dataset("cmu", root)
         place = Path(os.environ["JEANIE_DATA"]) / "cmu" if root is None else root
         windows = Windows.from_dataset(dataset, read_cmu_descriptions(place))
-        pretrain_model(windows, settings, out, jobs=jobs, progress=None if as_json else _print_progress)
+        pretrain_model(
+            windows, settings, out, jobs=jobs, cluster=cluster, progress=None if as_json else _print_progress
+        )
         facts = {"model": str(out), "clips": len(windows.length), "config": settings.model_dump(mode="json")}
         typer.echo(
             json.dumps(facts)
@@ -53,7 +57,7 @@ def pretrain(
 
 
 def _print_progress(progress: Progress) -> None:
-    """Print a line on standard error; parallel members call this in their own processes."""
+    """Print a line on standard error; parallel members call this in their own processes, on a cluster in its logs."""
     typer.echo(
         f"member {progress.member}: step {progress.step} of {progress.steps}, loss {progress.loss:.3f}, "
         f"partner found {100 * progress.accuracy:.1f} %",

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from jeanie.cli.options import Pattern, ProtocolName, Shot, SkipBad, Way, accept_option_groups
+from jeanie.cli.options import (
+    ClusterAddress,
+    Jobs,
+    Pattern,
+    ProtocolName,
+    Shot,
+    SkipBad,
+    Way,
+    accept_option_groups,
+)
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError
@@ -53,7 +62,8 @@ def tune(
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the study (default: derived from the settings).")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results (default: tuning/PROTOCOL).")] = None,
     root: Annotated[
         Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
@@ -94,6 +104,7 @@ def tune(
                 options=options,
                 skip_bad=skip_bad,
                 jobs=jobs,
+                cluster=cluster,
                 progress=bar,
             )
         outcome = find_outcome(study, tuning)

@@ -4,10 +4,12 @@ A task asks its worker whether any client still wants it. So it stops when its c
 but not while another client waits for a task of the same name.
 """
 
+import os
 import traceback
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -53,23 +55,49 @@ class _Outcome:
         return self.result
 
 
+@dataclass(frozen=True)
+class _Call:
+    """What all tasks of a client have in common.
+
+    Args:
+        version: Version of jeanie.
+        folder: Working folder, where relative paths start.
+        function: Computes a task.
+        shared: Name of the plugin that holds its first arguments; empty if it has none.
+    """
+
+    version: str
+    folder: str
+    function: Callable[..., Any]
+    shared: str
+
+
 class Cluster:
     """A connection to a scheduler.
 
     Args:
         library: The module ``distributed``.
         client: Its client.
+        function: Computes a task.
+        shared: Its first arguments.
     """
 
-    def __init__(self, library: Any, client: Any) -> None:
+    def __init__(
+        self, library: Any, client: Any, function: Callable[..., Any], shared: Sequence[Any]
+    ) -> None:
         self._library, self._client = library, client
+        self._shared = ""
+        if shared:
+            self._shared = f"jeanie-{uuid.uuid4().hex}"
+            client.register_plugin(_make_plugin(shared), name=self._shared)
+        self._call = _Call(_get_version(), os.getcwd(), function, self._shared)
         self._executor = client.get_executor(retries=MAX_RETRIES)
         self._workers, self._counted = 0, -_COUNT_SECONDS
 
-    def submit(self, function: Callable[[Any], Any], task: Any, key: str | None) -> Future[Any]:
+    def submit(self, task: Any, key: str | None) -> Future[Any]:
         """Send a task to the cluster; the future raises what the task raised."""
         options = {"pure": False} if key is None else {"key": f"jeanie-{key}"}
-        future = self._executor.submit(_run_task, _get_version(), function, task, **options)
+        future = self._executor.submit(_run_task, self._call, task, **options)
         outcome: Future[Any] = Future()
         future.add_done_callback(partial(self._pass_on, outcome))
         return outcome
@@ -107,12 +135,16 @@ class Cluster:
     def close(self) -> None:
         """Cancel all tasks, so that running ones stop, and disconnect."""
         self._executor.shutdown(wait=False)
+        if self._shared and self._client.status == "running":
+            self._client.unregister_worker_plugin(self._shared)
         self._client.close()
 
 
 @contextmanager
-def connect_cluster(address: str) -> Iterator[Cluster]:
-    """Connect to the Dask scheduler at ``tcp://host:port`` or ``tls://host:port``.
+def connect_cluster(
+    address: str, function: Callable[..., Any] = print, shared: Sequence[Any] = ()
+) -> Iterator[Cluster]:
+    """Connect to the Dask scheduler at ``tcp://host:port`` or ``tls://host:port``, to compute one function there.
 
     Certificates come from Dask's own configuration (``distributed.comm.tls``).
 
@@ -133,14 +165,21 @@ def connect_cluster(address: str) -> Iterator[Cluster]:
         raise ConfigError(
             f"cluster={address!r}: no Dask scheduler answers there: {error}; start one with: dask scheduler"
         ) from None
-    cluster = Cluster(library, client)
+    cluster = Cluster(library, client, function, shared)
     try:
         yield cluster
     finally:
         cluster.close()
 
 
-def _run_task(version: str, function: Callable[[Any], Any], task: Any) -> _Outcome:
+def _make_plugin(shared: Sequence[Any]) -> Any:
+    """Return a plugin, which every present and future worker gets, that holds shared arguments."""
+    plugin = import_module("distributed").WorkerPlugin()
+    plugin.shared = shared
+    return plugin
+
+
+def _run_task(call: _Call, task: Any) -> _Outcome:
     """Run a task in a worker of a cluster."""
     library: Any = import_module("distributed")
     worker = library.get_worker()
@@ -150,12 +189,13 @@ def _run_task(version: str, function: Callable[[Any], Any], task: Any) -> _Outco
                 f"worker {worker.address} has {worker.state.nthreads} threads; start it with --nthreads 1"
             )
         )
-    if _get_version() != version:
+    if _get_version() != call.version:
         return _Outcome(
             error=ConfigError(
-                f"worker {worker.address} has jeanie {_get_version()}, the client has {version}"
+                f"worker {worker.address} has jeanie {_get_version()}, the client {call.version}"
             )
         )
+    shared = worker.plugins[call.shared].shared if call.shared else ()
     key = worker.get_current_task()
 
     def is_stopped() -> bool:
@@ -163,14 +203,21 @@ def _run_task(version: str, function: Callable[[Any], Any], task: Any) -> _Outco
         return state is None or state.state == "cancelled"
 
     try:
-        with use_one_thread(), watch_for_stop(is_stopped):
-            return _Outcome(function(task))
+        with use_one_thread(), watch_for_stop(is_stopped), _use_folder(call.folder):
+            return _Outcome(call.function(*shared, task))
     except KeyboardInterrupt:
         return _Outcome(is_stopped=True)
     except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError(str(error)) from None  # Dask tries again
         return _Outcome(error=error, traceback=traceback.format_exc())
+
+
+@contextmanager
+def _use_folder(folder: str) -> Iterator[None]:
+    """Work in the folder of the client if this machine has it."""
+    with chdir(folder) if os.path.isdir(folder) else nullcontext():
+        yield
 
 
 @cache

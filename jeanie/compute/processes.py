@@ -9,7 +9,7 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -32,20 +32,23 @@ class Processes:
 
     Args:
         jobs: Number of processes.
+        function: Computes a task.
+        shared: Its first arguments.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, function: Callable[..., Any], shared: Sequence[Any]) -> None:
         self._context = get_context("spawn")
         self._receiver, self._sender = self._context.Pipe(duplex=False)  # its end tells workers to stop
+        self._setup = self._receiver, function, shared
         self._queue: queue.Queue[_Call | None] = queue.Queue()
         self._is_closed = threading.Event()
         self._threads = [threading.Thread(target=self._feed_worker, daemon=True) for _ in range(jobs)]
         for thread in self._threads:
             thread.start()
 
-    def submit(self, function: Callable[[Any], Any], task: Any, key: str | None) -> Future[Any]:
+    def submit(self, task: Any, key: str | None) -> Future[Any]:
         """Queue a task. Its key is not used: all tasks of a call are different."""
-        call = _Call(function, task)
+        call = _Call(task)
         self._queue.put(call)
         return call.future
 
@@ -64,14 +67,14 @@ class Processes:
         self._receiver.close()
 
     def _start_worker(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, self._context, _set_up_worker, (self._receiver,))
+        return ProcessPoolExecutor(1, self._context, _set_up_worker, self._setup)
 
     def _feed_worker(self) -> None:
         """Run tasks in one worker process, one at a time; replace the process if it is lost."""
         worker = self._start_worker()
         while (call := self._queue.get()) is not None and not self._is_closed.is_set():
             try:
-                call.future.set_result(worker.submit(_run_task, call.function, call.task).result())
+                call.future.set_result(worker.submit(_run_task, call.task).result())
             except BaseException as error:
                 is_broken = isinstance(error, BrokenProcessPool)
                 if is_broken:
@@ -95,18 +98,20 @@ class Processes:
 class _Call:
     """A task in the queue."""
 
-    def __init__(self, function: Callable[[Any], Any], task: Any) -> None:
-        self.function, self.task = function, task
+    def __init__(self, task: Any) -> None:
+        self.task = task
         self.future: Future[Any] = Future()
         self.retries = 0
 
 
 @contextmanager
-def start_processes(jobs: int) -> Iterator[Processes]:
+def start_processes(
+    jobs: int, function: Callable[..., Any], shared: Sequence[Any] = ()
+) -> Iterator[Processes]:
     """Yield worker processes; on exit, all tasks are stopped and all processes have ended."""
     # a new process reads the variable when it loads torch
     with set_environment("OMP_NUM_THREADS", "1"):
-        processes = Processes(jobs)
+        processes = Processes(jobs, function, shared)
         try:
             yield processes
         finally:
@@ -115,6 +120,9 @@ def start_processes(jobs: int) -> Iterator[Processes]:
 
 class _Worker:
     """State of a worker process."""
+
+    function: Callable[..., Any]
+    shared: Sequence[Any]
 
     def __init__(self) -> None:
         self.idle = threading.Event()
@@ -125,21 +133,22 @@ class _Worker:
 _worker = _Worker()
 
 
-def _set_up_worker(stop: connection.Connection) -> None:
+def _set_up_worker(stop: connection.Connection, function: Callable[..., Any], shared: Sequence[Any]) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C reaches the parent only, which stops the workers once
     signal.signal(signal.SIGTERM, _interrupt_task)
     torch.set_num_threads(1)
+    _worker.function, _worker.shared = function, shared
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
 
 
-def _run_task(function: Callable[[Any], Any], task: Any) -> Any:
+def _run_task(task: Any) -> Any:
     """Run one task in a worker process."""
     if _worker.stopping:
         raise KeyboardInterrupt
     _worker.idle.clear()
     try:
-        return function(task)
+        return _worker.function(*_worker.shared, task)
     except KeyboardInterrupt:
         if not _worker.stopping:  # someone sent a signal to this worker: the worker is lost
             os._exit(1)

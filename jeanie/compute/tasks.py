@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from jeanie.compute.cancellation import TaskStopped
 from jeanie.compute.cluster import connect_cluster
-from jeanie.compute.lost import WorkerLost
+from jeanie.compute.lost import WorkerLost, is_out_of_memory
 from jeanie.compute.processes import start_processes
 from jeanie.errors import ConfigError
 
@@ -30,22 +30,23 @@ _WAIT_SECONDS = 0.5  # between two calls of progress
 class _Pool(Protocol):
     """Workers that compute tasks, and the number of tasks that keeps them busy."""
 
-    def submit(self, function: Callable[[Any], Any], task: Any, key: str | None) -> Future[Any]: ...
+    def submit(self, task: Any, key: str | None) -> Future[Any]: ...
 
     def count_wanted(self) -> int: ...
 
 
 def map_tasks(
-    function: Callable[[Task], Result],
+    function: Callable[..., Result],
     tasks: Iterable[Task],
     *,
+    shared: Sequence[Any] = (),
     jobs: int = 1,
     cluster: str | None = None,
     key: Callable[[Task], str] | None = None,
     progress: Progress | None = None,
     ordered: bool = False,
 ) -> Iterator[tuple[Task, Result]]:
-    """Yield every task with ``function(task)``, computed in this process, in worker processes or on a cluster.
+    """Yield tasks with ``function(*shared, task)``, computed in this process, in worker processes or on a cluster.
 
     Tasks travel to workers, so they hold paths and settings, not data. A task whose worker is lost (killed, out of
     memory, unplugged) runs again, at most twice in worker processes, so a task may run more than once: it has to write
@@ -57,6 +58,7 @@ def map_tasks(
     Args:
         function: A function of a module, so that workers can import it.
         tasks: The tasks. They are read when a worker will soon be free.
+        shared: First arguments of every call, sent once to each worker.
         jobs: Number of worker processes with one thread each. 1 runs the tasks in this process and changes no number
             of threads.
         cluster: Address of a Dask scheduler, ``tcp://host:8786`` or ``tls://host:8786``, whose workers run the tasks.
@@ -73,10 +75,10 @@ def map_tasks(
     """
     check_workers(jobs, cluster)
     if jobs == 1 and cluster is None:
-        yield from _run_here(function, tasks, progress)
+        yield from _run_here(partial(function, *shared), tasks, progress)
         return
-    with _interrupt_on_sigterm(), _open_pool(jobs, cluster) as pool:
-        yield from _distribute(pool, function, tasks, key, progress, ordered)
+    with _interrupt_on_sigterm(), _open_pool(function, shared, jobs, cluster) as pool:
+        yield from _distribute(pool, tasks, key, progress, ordered)
 
 
 def check_workers(jobs: int, cluster: str | None) -> None:
@@ -95,18 +97,31 @@ def count_workers(jobs: int, cluster: str | None) -> int:
         return pool.count_workers()
 
 
-def _open_pool(jobs: int, cluster: str | None) -> AbstractContextManager[_Pool]:
-    return start_processes(jobs) if cluster is None else connect_cluster(cluster)
+def _open_pool(
+    function: Callable[..., Any], shared: Sequence[Any], jobs: int, cluster: str | None
+) -> AbstractContextManager[_Pool]:
+    if cluster is None:
+        return start_processes(jobs, function, shared)
+    return connect_cluster(cluster, function, shared)
 
 
 def _run_here(
     function: Callable[[Task], Result], tasks: Iterable[Task], progress: Progress | None
 ) -> Iterator[tuple[Task, Result]]:
+    lost: BaseException | None = None
     for number, task in enumerate(tasks, 1):
-        result = function(task)
+        try:
+            result = function(task)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            lost = error
+            continue
         if progress is not None:
             progress(number, _count_tasks(tasks, number))
         yield task, result
+    if lost is not None:
+        raise WorkerLost(f"a task ran out of memory: {lost}") from lost
 
 
 def _count_tasks(tasks: Iterable[Any], read: int) -> int:
@@ -116,7 +131,6 @@ def _count_tasks(tasks: Iterable[Any], read: int) -> int:
 
 def _distribute(
     pool: _Pool,
-    function: Callable[[Any], Any],
     tasks: Iterable[Any],
     key: Callable[[Any], str] | None,
     progress: Progress | None,
@@ -132,7 +146,7 @@ def _distribute(
         while len(running) < wanted and len(running) + len(results) < 2 * wanted:
             if (entry := next(unread, None)) is None:
                 break
-            running[pool.submit(function, entry[1], None if key is None else key(entry[1]))] = entry
+            running[pool.submit(entry[1], None if key is None else key(entry[1]))] = entry
             read = max(read, entry[0] + 1)
         if not running:
             break

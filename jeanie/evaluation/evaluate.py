@@ -1,11 +1,14 @@
 """Evaluate a model, or one model per split, on the test episodes of a protocol."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from jeanie._internal.provenance import get_commit, get_versions
+from jeanie.compute.cancellation import raise_if_stopped
+from jeanie.compute.tasks import map_tasks
 from jeanie.datasets import Dataset
 from jeanie.datasets.class_names import get_class_name
 from jeanie.errors import ConfigError
@@ -17,7 +20,7 @@ from jeanie.evaluation.report.report import Report
 from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.classes import Rule
 from jeanie.fewshot.config import REFERENCE, ModelConfig
-from jeanie.fewshot.episodes import Episode, limit_episodes, sort_tags
+from jeanie.fewshot.episodes import Episode, Tag, limit_episodes, sort_tags
 from jeanie.fewshot.model import FewShotModel
 
 __all__ = ["Models", "evaluate", "method_name", "model_of"]
@@ -39,6 +42,8 @@ def evaluate(
     rule: Rule = "nearest",
     seeds: Sequence[int] = (),
     limit: int | None = None,
+    jobs: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Evaluate a model on the test episodes of a protocol.
@@ -58,7 +63,11 @@ def evaluate(
         rule: A query gets the class of its "nearest" support, or the class with the smallest "mean" distance.
         seeds: Seeds that the model was trained with, for the report; `pool_seeds` combines reports of seeds.
         limit: Test episodes per split, or queries per class of fixed exemplars (default: all).
-        progress: Called with (pairs done, pairs in total), separately for each model.
+        jobs: Number of worker processes with one thread each. A task is one model on all of its splits, so this helps
+            if there is one model per split.
+        cluster: Address of a Dask scheduler whose workers do so. They need the data under the same paths.
+        progress: Called with (pairs done, pairs in total), separately for each model; with several workers, with
+            (models done, models in total).
 
     Returns:
         The report.
@@ -80,15 +89,17 @@ def evaluate(
     classes = sort_tags([tag for split in splits for tag in split.test_classes])
     parts: dict[str, list[Predictions]] = {}
     hidden: Counter[str] = Counter()
-    for split_model, numbers, store in _prepare_models(model, splits, dataset):
-        groups = [(number, name, test) for number in numbers for name, test in tests[number].items()]
-        episodes = [test for *_, test in groups]
-        before = _count_hidden_joints(split_model)
-        predictions = predict(split_model, store, episodes, classes, rule=rule, progress=progress)
-        hidden.update(_count_hidden_joints(split_model))
-        hidden.subtract(before)
-        for (number, variant, _), rows in zip(groups, predictions, strict=True):
-            parts.setdefault(variant, []).append(rows.with_numbers(split=number))
+    groups = [range(len(splits))] if isinstance(model, DistanceMethod) else _list_single_splits(splits)
+    is_alone = jobs == 1 and cluster is None
+    work = _Evaluation(model, splits, dataset, tests, classes, rule, progress if is_alone else None)
+    results = map_tasks(
+        _predict_group, groups, shared=(work,), jobs=jobs, cluster=cluster, ordered=True,
+        progress=None if is_alone else progress,
+    )  # fmt: skip
+    for _, (rows_by_split, counts) in results:
+        for variant, rows in rows_by_split:
+            parts.setdefault(variant, []).append(rows)
+        hidden.update(counts)
     return Report(
         protocol=protocol.name,
         method=method or _get_name(model),
@@ -173,22 +184,47 @@ def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode
     return {name: limit_episodes(test, limit) for name, test in tests.items()}
 
 
-def _prepare_models(
-    models: Models, splits: Sequence[Split], dataset: Dataset
-) -> Iterator[tuple[Method, range, Any]]:
-    """Yield models, the numbers of their splits, and prepared clips, which models with equal inputs share."""
-    if isinstance(models, DistanceMethod):
-        clips = models.store(dataset.motions) if isinstance(models, FewShotModel) else dataset.motions
-        yield models, range(len(splits)), clips
-        return
-    previous: tuple[object, Any] | None = None
-    for number, split in enumerate(splits):
-        model = model_of(models, split)
+def _list_single_splits(splits: Sequence[Split]) -> list[range]:
+    return [range(number, number + 1) for number in range(len(splits))]
+
+
+@dataclass(eq=False)
+class _Evaluation:
+    """What all tasks of an evaluation share. Models with equal inputs share prepared clips."""
+
+    models: Models
+    splits: Sequence[Split]
+    dataset: Dataset
+    tests: Sequence[dict[str, Sequence[Episode]]]
+    classes: tuple[Tag, ...]
+    rule: Rule
+    progress: Progress | None
+    prepared: tuple[object, Any] | None = None
+
+    def prepare_clips(self, model: Method) -> Any:
+        """Return the clips of the data set as a model needs them."""
         if not isinstance(model, FewShotModel):
-            yield model, range(number, number + 1), dataset.motions
-            continue
+            return self.dataset.motions
         parts = [part for part in model.modules() if isinstance(part, FewShotModel)]
         inputs = [(part.dtype, part.config.inputs.prepare, part.config.views) for part in parts]
-        if previous is None or previous[0] != inputs:
-            previous = inputs, model.store(dataset.motions)
-        yield model, range(number, number + 1), previous[1]
+        if self.prepared is None or self.prepared[0] != inputs:
+            self.prepared = inputs, model.store(self.dataset.motions)
+        return self.prepared[1]
+
+
+def _predict_group(work: _Evaluation, group: range) -> tuple[list[tuple[str, Predictions]], Counter[str]]:
+    """Test the model of some splits; return (variant, predictions) per split, and counts of hidden joints."""
+    model = model_of(work.models, work.splits[group.start])
+    named = [(number, name, test) for number in group for name, test in work.tests[number].items()]
+    before = _count_hidden_joints(model)
+    clips = work.prepare_clips(model)
+    episodes = [test for *_, test in named]
+    progress = work.progress or raise_if_stopped
+    predictions = predict(model, clips, episodes, work.classes, rule=work.rule, progress=progress)
+    counts = Counter(_count_hidden_joints(model))
+    counts.subtract(before)
+    rows = [
+        (name, rows.with_numbers(split=number))
+        for (number, name, _), rows in zip(named, predictions, strict=True)
+    ]
+    return rows, counts

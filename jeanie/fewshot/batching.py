@@ -12,14 +12,23 @@ from jeanie.fewshot.features import Features
 from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 
-__all__ = ["FIRST_BATCH", "MAX_BATCH", "Progress", "encode_batches", "encode_groups", "evaluation_mode"]
+__all__ = [
+    "FIRST_BATCH",
+    "MAX_BATCH",
+    "MAX_NUMBERS",
+    "Progress",
+    "count_numbers",
+    "encode_batches",
+    "encode_groups",
+    "evaluation_mode",
+]
 
 Progress = Callable[[int, int], Any]
 """A function that is called with (pairs done, pairs in total)."""
 
 FIRST_BATCH = 16  # clips in the first batch, before the size of the features is known
 MAX_BATCH = 512  # clips in a batch
-_MAX_NUMBERS = 2**26  # numbers in the features of queries or of supports at a time: 256 MB in float32
+MAX_NUMBERS = 2**26  # numbers in the features of queries or of supports at a time: 256 MB in float32
 
 
 @contextmanager
@@ -56,7 +65,7 @@ def encode_batches(
         features = model.features(store[clips[batch]], side)
         yield batch, features
         start = batch.stop
-        size = max(1, min(MAX_BATCH, _MAX_NUMBERS * len(features) // _count_numbers(features)))
+        size = max(1, min(MAX_BATCH, MAX_NUMBERS * len(features) // count_numbers(features)))
 
 
 def encode_groups(
@@ -70,11 +79,12 @@ def encode_groups(
     first, numbers, parts = 0, 0, []
     for batch, features in encode_batches(model, store, clips, "support"):
         parts.append(features)
-        numbers += _count_numbers(features)
-        if numbers >= _MAX_NUMBERS or batch.stop == len(clips):
+        numbers += count_numbers(features)
+        if numbers >= MAX_NUMBERS or batch.stop == len(clips):
             yield clips[first : batch.stop], Features.cat(parts)
             first, numbers, parts = batch.stop, 0, []
 
 
-def _count_numbers(features: Features) -> int:
-    return features.values.numel() + sum(_count_numbers(part) for part in features.components)
+def count_numbers(features: Features) -> int:
+    """Return how many numbers features hold, those of components included."""
+    return features.values.numel() + sum(count_numbers(part) for part in features.components)

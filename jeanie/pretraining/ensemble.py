@@ -9,7 +9,9 @@ from safetensors.torch import load, save
 
 from jeanie._internal.digest import hash_json
 from jeanie._internal.files import write_atomically
-from jeanie.compute.tasks import run_parallel
+from jeanie.compute.cancellation import raise_if_stopped
+from jeanie.compute.processes import use_one_thread
+from jeanie.compute.tasks import check_workers, map_tasks
 from jeanie.fewshot.model import FewShotModel
 from jeanie.pretraining.config import PretrainConfig, configure_ensemble
 from jeanie.pretraining.member import Progress, pretrain_member
@@ -24,6 +26,7 @@ def pretrain(
     out: str | Path,
     *,
     jobs: int = 1,
+    cluster: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> FewShotModel:
     """Train all members and save them as one model in the folder ``out``, with 16 bits per weight.
@@ -36,8 +39,9 @@ def pretrain(
         config: Settings.
         out: Folder of the model.
         jobs: Members to train in parallel, in worker processes. The weights do not depend on it.
-        progress: Called with the progress of every member. With several jobs, worker processes call it, so it must be
-            a function of a module.
+        cluster: Address of a Dask scheduler whose workers train members; they need ``out`` under the same path.
+        progress: Called with the progress of every member. With several jobs or a cluster, workers call it, so it must
+            be a function of a module.
 
     Returns:
         The saved model.
@@ -47,8 +51,10 @@ def pretrain(
     members = config.member_settings
     numbered = [(number, *member) for number, member in enumerate(members, 1)]
     missing = [member for member in numbered if not _get_member_path(out, *member[1:]).exists()]
+    check_workers(jobs, cluster)
     workers = min(jobs, max(1, len(missing)))
-    for _ in run_parallel(_train_member, missing, jobs=workers, shared=(windows, out, progress)):
+    shared = windows, out.absolute(), progress
+    for _ in map_tasks(_train_member, missing, shared=shared, jobs=workers, cluster=cluster):
         pass
     model = FewShotModel(configure_ensemble(config))
     weights = model.state_dict()
@@ -79,7 +85,9 @@ def _train_member(
         curve.append(json.dumps({"step": now.step, "loss": now.loss, "accuracy": now.accuracy}) + "\n")
         if progress:
             progress(replace(now, member=number))
+        raise_if_stopped()
 
-    model = pretrain_member(windows, config, seed, record)
+    with use_one_thread():
+        model = pretrain_member(windows, config, seed, record)
     write_atomically(path.with_suffix(".jsonl"), "".join(curve).encode())
     write_atomically(path, save(dict(model.state_dict())))

@@ -15,23 +15,21 @@ from torch import Tensor
 from jeanie.config import Config
 from jeanie.datasets.dataset import LazyMotions
 from jeanie.errors import ConfigError
-from jeanie.fewshot.batching import Progress, encode_batches, encode_groups, evaluation_mode
+from jeanie.fewshot.batching import Progress
 from jeanie.fewshot.episodes import Tag
 from jeanie.fewshot.model import FewShotModel
+from jeanie.recogniser.neighbours import Neighbours, find_neighbours
 from jeanie.skeleton.motion import Motion
 
 __all__ = [
     "LabelConfig",
     "Labelling",
-    "Neighbours",
     "build_graph",
-    "find_neighbours",
     "label",
     "propagate",
     "spread_labels",
 ]
 
-_STORE_BYTES = 2**30  # limit of the prepared motions in memory
 _SCALE_NEIGHBOUR = 7  # its distance is the local scale of a motion (Zelnik-Manor and Perona, 2004)
 _EVEN_SHARE = 0.4  # mass that all motions share, relative to the examples; tuned on the synthetic data set
 _TOLERANCE, _MAX_ITERATIONS = 1e-8, 1000  # of the conjugate gradients
@@ -53,14 +51,6 @@ class LabelConfig(Config):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
-    """The nearest other motions of each motion, nearest first."""
-
-    index: Int[Tensor, "motion neighbour"]
-    distance: Float[Tensor, "motion neighbour"]
-
-
-@dataclass(frozen=True, eq=False)
 class Labelling:
     """A label, or None, for each motion of an archive.
 
@@ -75,36 +65,6 @@ class Labelling:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-@torch.no_grad()
-def find_neighbours(
-    model: FewShotModel, motions: Sequence[Motion], count: int, *, progress: Progress | None = None
-) -> Neighbours:
-    """Find the ``count`` nearest other motions of each motion.
-
-    Time grows with the square of the number of motions, memory does not. ``progress`` gets (pairs done, all pairs).
-    """
-    total = len(motions)
-    count = min(count, total - 1)
-    store = model.store(motions, limit=_STORE_BYTES)
-    clips = torch.arange(total)
-    index = torch.zeros(total, count, dtype=torch.int64)
-    distance = torch.full((total, count), torch.inf, dtype=torch.float64)
-    done = 0
-    with evaluation_mode(model):
-        for supports, encoded in encode_groups(model, store, clips):
-            for rows, features in encode_batches(model, store, clips, "query"):
-                table = model.compare(features, encoded).cpu().double()
-                table[clips[rows][:, None] == supports] = torch.inf  # the motion itself
-                candidates = torch.cat([distance[rows], table], 1)
-                distance[rows], column = candidates.topk(count, largest=False)
-                numbers = torch.cat([index[rows], supports.expand(len(table), -1)], 1)
-                index[rows] = numbers.gather(1, column)
-                done += table.numel()
-                if progress is not None:
-                    progress(done, total * total)
-    return Neighbours(index, distance)
 
 
 def build_graph(neighbours: Neighbours) -> tuple[Tensor, Float[Tensor, " motion"]]:
@@ -192,6 +152,8 @@ def label(
     examples: Sequence[tuple[Tag, Motion | int]],
     config: LabelConfig | None = None,
     *,
+    jobs: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Labelling:
     """Label all ``motions`` from a few examples.
@@ -202,13 +164,15 @@ def label(
         examples: Pairs of a label and an example: a motion, or the index of one of ``motions``. Examples outside the
             archive take part in the graph but not in the result.
         config: How labels spread (default: ``LabelConfig()``).
+        jobs: Number of worker processes with one thread each that compare motions. The labels do not depend on it.
+        cluster: Address of a Dask scheduler whose workers compare motions; they need the archive under the same path.
         progress: Called with (pairs done, pairs in total).
 
     Returns:
         The labels of ``motions`` with their confidences.
 
     Raises:
-        ConfigError: There is no example, or an index is wrong or repeated.
+        ConfigError: There is no example, an index is wrong or repeated, or ``jobs`` or ``cluster`` is wrong.
 
     >>> from jeanie import FewShotModel, open_synthetic
     >>> motions = open_synthetic(subjects=1, actions=["wave", "walk"]).motions  # 8 clips of each action
@@ -219,7 +183,12 @@ def label(
     outside = [example for _, example in examples if isinstance(example, Motion)]
     _check_examples(examples, len(motions), len(outside))
     neighbours = find_neighbours(
-        model, _Concatenation(motions, outside), config.neighbours, progress=progress
+        model,
+        _Concatenation(motions, outside),
+        config.neighbours,
+        jobs=jobs,
+        cluster=cluster,
+        progress=progress,
     )
     numbers = iter(range(len(motions), len(motions) + len(outside)))
     rows = [next(numbers) if isinstance(example, Motion) else example for _, example in examples]

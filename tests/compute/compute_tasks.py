@@ -12,14 +12,15 @@ from jeanie.compute.cancellation import raise_if_stopped
 from jeanie.errors import DataError
 from jeanie.training.augment import AugmentConfig
 from jeanie.training.config import TrainConfig
+from jeanie.training.run import TrainingReplaced
 from jeanie.training.train import train
 
 SLOW = 0.2  # seconds
 
 
-def square(task):
+def scale(factor, folder, task):
     time.sleep(SLOW if task == 0 else 0)
-    return task * task, os.getpid(), torch.get_num_threads()
+    return factor * task, os.getpid(), torch.get_num_threads(), os.getcwd() == folder
 
 
 def fail_at_two(task):
@@ -89,8 +90,8 @@ def write_once(place):
     return number
 
 
-def train_slowly(folder):
-    """Train a tiny task; a checkpoint is due at the end alone. A file tells when the first step is done."""
+def train_slowly(folder, checkpoints=40):
+    """Train a tiny task; a file tells when the first step is done, and one ends the pauses."""
 
     def pause(progress):
         (folder.parent / "training").touch()
@@ -98,7 +99,26 @@ def train_slowly(folder):
             time.sleep(0.1)
 
     config = TrainConfig(
-        episodes=40, batch=2, queries=2, validate_every=40, checkpoint_every=40, augment=AugmentConfig(yaw=20)
+        episodes=40,
+        batch=2,
+        queries=2,
+        validate_every=40,
+        checkpoint_every=checkpoints,
+        augment=AugmentConfig(yaw=20),
     )
     options = {"dataset": dataset(), "split": [split()], "resume": folder.exists(), "progress": pause}
     return train(model_config(), "synthetic", config=config, out=folder, **options).path
+
+
+def train_on_some_host(folder):
+    """Train with many checkpoints; note every start, and the end of a host that was replaced."""
+    note_start((folder.parent, 0))
+    try:
+        return train_slowly(folder, checkpoints=4)
+    except TrainingReplaced:
+        (folder.parent / f"{os.getpid()}.replaced").touch()
+        raise
+
+
+def return_what_cannot_travel(task):
+    return (number for number in range(task))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from compute_tasks import (
     fail_at_two,
-    square,
+    scale,
     train_slowly,
     wait_for_permission,
     wait_in_first_process,
@@ -57,10 +57,11 @@ def start_client(folder, cluster, function, tasks):
 
 
 def test_tasks_run_on_the_workers_with_one_thread(cluster):
-    pairs = list(map_tasks(square, range(8), cluster=cluster.address, ordered=True))
-    assert [(task, result[0]) for task, result in pairs] == [(task, task * task) for task in range(8)]
-    assert os.getpid() not in {process for _, (_, process, _) in pairs}
-    assert {threads for _, (*_, threads) in pairs} == {1}
+    options = {"shared": (10, os.getcwd()), "cluster": cluster.address}
+    pairs = list(map_tasks(scale, range(8), ordered=True, **options))
+    assert [(task, result[0]) for task, result in pairs] == [(task, 10 * task) for task in range(8)]
+    assert os.getpid() not in {result[1] for _, result in pairs}
+    assert {result[2:] for _, result in pairs} == {(1, True)}, "one thread, and the folder of the client"
 
 
 def test_the_error_of_a_task_is_raised_with_its_traceback(cluster):
@@ -71,7 +72,7 @@ def test_the_error_of_a_task_is_raised_with_its_traceback(cluster):
 
 def test_no_scheduler_is_an_error():
     with pytest.raises(ConfigError, match="no Dask scheduler answers there"):
-        list(map_tasks(square, [1], cluster="tcp://127.0.0.1:1"))
+        list(map_tasks(fail_at_two, [1], cluster="tcp://127.0.0.1:1"))
 
 
 def test_the_task_of_a_killed_worker_runs_again(cluster, tmp_path):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from compute_tasks import die_always, fail_at_two, run_out_of_memory, square, wait_in_first_process
+from compute_tasks import die_always, fail_at_two, run_out_of_memory, scale, wait_in_first_process
 from dask_cluster import IMPORTS, wait_for
 
 from jeanie.compute.processes import set_environment, use_one_thread
@@ -17,20 +17,21 @@ from jeanie.errors import ConfigError, DataError
 
 
 def test_one_job_runs_in_this_process():
-    pairs = list(map_tasks(square, [1, 2]))
-    assert [(task, result[:2]) for task, result in pairs] == [(1, (1, os.getpid())), (2, (4, os.getpid()))]
+    pairs = list(map_tasks(scale, [1, 2], shared=(10, "")))
+    assert [(task, result[:2]) for task, result in pairs] == [(1, (10, os.getpid())), (2, (20, os.getpid()))]
 
 
 @pytest.mark.processes
 def test_ordered_results_come_in_the_order_of_the_tasks_and_others_as_they_are_completed():
     calls = []
-    pairs = list(map_tasks(square, range(6), jobs=2, ordered=True, progress=lambda *now: calls.append(now)))
-    assert [(task, result[0]) for task, result in pairs] == [(0, 0), (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)]
-    assert os.getpid() not in {process for _, (_, process, _) in pairs}
-    assert {threads for _, (*_, threads) in pairs} == {1}
+    options = {"shared": (10, os.getcwd()), "jobs": 2}
+    pairs = list(map_tasks(scale, range(6), ordered=True, progress=lambda *now: calls.append(now), **options))
+    assert [(task, result[0]) for task, result in pairs] == [(task, 10 * task) for task in range(6)]
+    assert os.getpid() not in {result[1] for _, result in pairs}
+    assert {result[2:] for _, result in pairs} == {(1, True)}
     assert calls[-1] == (6, 6)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-    assert sorted(task for task, _ in map_tasks(square, iter(range(6)), jobs=2)) == [0, 1, 2, 3, 4, 5]
+    assert sorted(task for task, _ in map_tasks(scale, iter(range(6)), **options)) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.processes
@@ -64,11 +65,11 @@ def test_the_other_tasks_finish_before_a_task_without_a_worker_is_an_error(funct
 @pytest.mark.errors
 def test_wrong_workers_are_refused():
     with pytest.raises(ConfigError, match="jobs is the number of worker processes, at least 1, got 0"):
-        list(map_tasks(square, [1], jobs=0))
+        list(map_tasks(fail_at_two, [1], jobs=0))
     with pytest.raises(ConfigError, match="give one of them"):
-        list(map_tasks(square, [1], jobs=2, cluster="tcp://127.0.0.1:1"))
+        list(map_tasks(fail_at_two, [1], jobs=2, cluster="tcp://127.0.0.1:1"))
     with pytest.raises(ConfigError, match="expected the address of a Dask scheduler such as tcp://host:8786"):
-        list(map_tasks(square, [1], cluster="127.0.0.1:8786"))
+        list(map_tasks(fail_at_two, [1], cluster="127.0.0.1:8786"))
 
 
 @pytest.mark.processes

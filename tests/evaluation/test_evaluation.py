@@ -145,7 +145,7 @@ def test_where_few_pairs_are_wanted_no_table_of_all_is_computed(dataset):
 
 def test_memory_that_is_short_changes_nothing(dataset, splits, monkeypatch):
     whole = evaluate(FewShotModel(VIEWED), SYNTHETIC, dataset=dataset, splits=splits)
-    monkeypatch.setattr(batching, "_MAX_NUMBERS", 8000)  # less than the features of three clips
+    monkeypatch.setattr(batching, "MAX_NUMBERS", 8000)  # less than the features of three clips
     monkeypatch.setattr(batching, "FIRST_BATCH", 2)
     pieces = evaluate(FewShotModel(VIEWED), SYNTHETIC, dataset=dataset, splits=splits)
     assert_close(pieces.predictions.own, whole.predictions.own, rtol=1e-5, atol=1e-6)

@@ -12,18 +12,19 @@ from typer.testing import CliRunner
 import jeanie.fewshot.batching as batching
 from jeanie import FewShotModel, open_dataset
 from jeanie.cli.app import app
+from jeanie.compute.processes import use_one_thread
 from jeanie.datasets.archive.writer import write_archive
 from jeanie.datasets.formats.npz import write_npz
 from jeanie.errors import ConfigError
+from jeanie.recogniser import neighbours
 from jeanie.recogniser.labelling import (
     LabelConfig,
-    Neighbours,
     build_graph,
-    find_neighbours,
     label,
     propagate,
     spread_labels,
 )
+from jeanie.recogniser.neighbours import Neighbours, find_neighbours
 
 ALL = LabelConfig(abstain=0.0)
 
@@ -174,13 +175,23 @@ def test_nearest_motions_are_those_of_the_whole_table_however_little_memory_ther
     table.fill_diagonal_(torch.inf)
     expected = table.sort(1)
     for held in (2**26, 2**15):
-        monkeypatch.setattr(batching, "_MAX_NUMBERS", held)
+        for module in (batching, neighbours):
+            monkeypatch.setattr(module, "MAX_NUMBERS", held)
         calls = []
         found = find_neighbours(model, some, 5, progress=lambda *pair, calls=calls: calls.append(pair))
         assert_close(found.distance, expected.values[:, :5])
         assert_close(table.gather(1, found.index), found.distance)
         assert calls[-1] == (48 * 48, 48 * 48)
         assert len(calls) > (1 if held == 2**26 else 10)
+
+
+@pytest.mark.processes
+def test_worker_processes_find_the_same_neighbours(some, model):
+    with use_one_thread():
+        here = find_neighbours(model, some, 5)
+    there = find_neighbours(model, some, 5, jobs=2)
+    assert here.index.equal(there.index)
+    assert here.distance.equal(there.distance)
 
 
 def test_a_motion_has_at_most_all_others_as_neighbours(some, model):

@@ -1,17 +1,17 @@
 """Prepare an archive from the files of a data set: parallel, resumable, with a report of dropped files."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
 from jeanie.compute.processes import use_one_thread
-from jeanie.compute.tasks import run_parallel
+from jeanie.compute.tasks import check_workers, map_tasks
 from jeanie.datasets.archive.writer import ArchiveWriter, Record, make_record
 from jeanie.datasets.dataset import Dataset, FileDataset
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import DataError, JeanieError
 
 __all__ = ["PUBLISHED", "prepare"]
 
@@ -32,7 +32,6 @@ PUBLISHED: Mapping[str, int] = MappingProxyType(
 )
 
 _CLIPS_PER_TASK = 16
-_QUEUED_TASKS = 3  # per process
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ def prepare(
     *,
     source: str | Path | None = None,
     jobs: int = 1,
+    cluster: str | None = None,
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
@@ -58,6 +58,7 @@ def prepare(
     Args:
         source: Where the clips come from, for the report.
         jobs: Number of processes that read clips. The archive does not depend on it.
+        cluster: Address of a Dask scheduler whose workers read clips; they need the files under the same paths.
         skip_bad: Drop clips that cannot be read and list them in the report; otherwise they raise.
         progress: Called with (clips done, clips in total).
 
@@ -66,17 +67,16 @@ def prepare(
 
     Raises:
         DataError: A clip cannot be read, or the data set has no clips.
-        ConfigError: ``jobs`` is less than 1.
+        ConfigError: ``jobs`` or ``cluster`` is wrong.
     """
-    if jobs < 1:
-        raise ConfigError(f"jobs is the number of processes, at least 1, got {jobs}")
+    check_workers(jobs, cluster)
     if not len(dataset):
         raise DataError(f"{source or dataset.name}: no clips in it")
     started = monotonic()
     stamps = list(_list_stamps(dataset))
     with ArchiveWriter(out, dataset.name) as writer:
         resumed = writer.resume(stamps, keep_dropped=skip_bad)
-        for index, outcome in enumerate(_read_clips(dataset, resumed, jobs), resumed):
+        for index, outcome in enumerate(_read_clips(dataset, resumed, jobs, cluster), resumed):
             if progress is not None:
                 progress(index, len(dataset))
             if isinstance(outcome, Record):
@@ -138,18 +138,30 @@ def _get_name(dataset: Dataset, index: int) -> str:
     return dataset.clips[index].name if isinstance(dataset, FileDataset) else f"{dataset.name} {index}"
 
 
-def _read_clips(dataset: Dataset, start: int, jobs: int) -> Iterator[Record | ReadFailure]:
+def _read_clips(
+    dataset: Dataset, start: int, jobs: int, cluster: str | None
+) -> Iterator[Record | ReadFailure]:
     """Yield the clips from ``start`` on, in order: a record, or the reason why the clip cannot be read."""
-    count, size = len(dataset), _CLIPS_PER_TASK if jobs > 1 else 1
-    tasks = (range(first, min(first + size, count)) for first in range(start, count, size))
+    is_alone = jobs == 1 and cluster is None
+    parts = _split_dataset(dataset, start, 1 if is_alone else _CLIPS_PER_TASK)
     with use_one_thread():  # clips are small: threads cost more than they bring
-        for clips in run_parallel(
-            _read_range, tasks, jobs=jobs, shared=(dataset,), ordered=True, queued=_QUEUED_TASKS
-        ):
+        for _, clips in map_tasks(_read_part, parts, jobs=jobs, cluster=cluster, ordered=True):
             yield from clips
 
 
-def _read_range(dataset: Dataset, clips: range) -> list[Record | ReadFailure]:
+def _split_dataset(dataset: Dataset, start: int, size: int) -> Iterator[tuple[Dataset, range]]:
+    """Yield tasks: a data set of files is cut, so that a task names its own files alone."""
+    for first in range(start, len(dataset), size):
+        clips = range(first, min(first + size, len(dataset)))
+        if isinstance(dataset, FileDataset):
+            part = replace(dataset, clips=dataset.clips[clips.start : clips.stop], dropped=())
+            yield part, range(len(clips))
+        else:
+            yield dataset, clips
+
+
+def _read_part(part: tuple[Dataset, range]) -> list[Record | ReadFailure]:
+    dataset, clips = part
     return [_read_clip(dataset, index) for index in clips]
 
 

@@ -3,13 +3,15 @@
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from jeanie.compute.cancellation import raise_if_stopped
 from jeanie.compute.processes import use_one_thread
-from jeanie.compute.tasks import WorkerLost, run_parallel
+from jeanie.compute.tasks import WorkerLost, check_workers, count_workers, map_tasks
 from jeanie.datasets import Dataset, ReadOptions
 from jeanie.datasets.dataset import FileDataset
 from jeanie.datasets.folders import drop_unreadable
@@ -51,29 +53,38 @@ def tune(
     options: ReadOptions | None = None,
     skip_bad: bool = False,
     jobs: int = 1,
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Any:
     """Search until the study has its trials; the same call continues a search that was stopped.
 
-    Workers on other machines join by the same call with the URL of a database as storage.
+    Workers on other machines need the URL of a database as storage. They also join by the same call.
 
     Args:
         tuning: The settings.
-        protocol, dataset, splits: Replace those that the settings name; for a single job only.
+        protocol, dataset, splits: Replace those that the settings name; only for one job in this process.
         root: Folder of the data set (default: the folder of its name in ``$JEANIE_DATA``).
         pattern, options: For a folder of one's own: names of its files, and how they are read.
         skip_bad: Whether recordings that cannot be read are left out.
         jobs: Number of worker processes; 1 works in this process.
+        cluster: Address of a Dask scheduler. Each worker that it has at the start of the call runs trials.
         progress: Called with (finished trials, all trials).
 
     Returns:
         The Optuna study.
 
     Raises:
-        WorkerLost: A worker process was killed and trials are missing.
+        ConfigError: ``jobs`` or ``cluster`` is wrong, or several workers cannot share the storage or the data.
+        WorkerLost: Workers were killed and trials are missing.
     """
+    check_workers(jobs, cluster)
+    if cluster is not None and "://" not in tuning.storage:
+        raise ConfigError(
+            f"storage={tuning.storage!r} is a file of this machine; a cluster needs the URL of a database, such as "
+            "postgresql+psycopg://..."
+        )
     study = open_study(tuning)
-    if jobs == 1:
+    if jobs == 1 and cluster is None:
         chosen = get_protocol(tuning.protocol) if protocol is None else protocol
         with use_one_thread():
             if dataset is None:
@@ -81,26 +92,25 @@ def tune(
             run_trials(study, tuning, chosen, dataset, progress, splits)
         return study
     if protocol is not None or dataset is not None or splits is not None:
-        raise ConfigError("several jobs open the protocol and its data themselves; give root, or one job")
+        raise ConfigError("several workers open the protocol and its data themselves; give root, or one job")
     place = None if root is None else str(Path(root).resolve())
 
-    def report_progress() -> None:
-        _report_progress(study, tuning, progress)
-
+    shared = tuning, place, pattern, options, skip_bad
+    workers = range(count_workers(jobs, cluster))
+    results = map_tasks(
+        _run_worker,
+        workers,
+        shared=shared,
+        jobs=jobs,
+        cluster=cluster,
+        progress=lambda *_: _report_progress(study, tuning, progress),
+    )
     try:
-        list(
-            run_parallel(
-                _run_worker,
-                range(jobs),
-                jobs=jobs,
-                shared=(tuning, place, pattern, options, skip_bad),
-                on_wait=report_progress,
-            )
-        )
+        deque(results, maxlen=0)
     except WorkerLost:
         if needs_trial(study, tuning.trials):
             raise
-    report_progress()
+    _report_progress(study, tuning, progress)
     return study
 
 
@@ -158,6 +168,7 @@ def _wait_for_need(library: Any, study: Any, tuning: Tuning) -> bool:
     """Return whether another trial is needed; wait for running trials, whose workers may be lost."""
     deadline = time.monotonic() + 2 * tuning.grace
     while not needs_trial(study, tuning.trials):
+        raise_if_stopped()
         is_last = time.monotonic() > deadline
         library.storages.fail_stale_trials(study)  # queues the trials of lost workers again
         if needs_trial(study, tuning.trials):
@@ -242,6 +253,7 @@ class _Trial:
 
     def _report(self, progress: TrainingProgress, best: list[float]) -> None:
         """Report the validation accuracy of a training step; end the trial early if the pruner says so."""
+        raise_if_stopped()
         if progress.validation is None or progress.best is None:
             return
         best[progress.number] = progress.best[0]
