@@ -47,6 +47,24 @@ def test_every_link_within_the_repository_leads_to_a_file(page):
     assert missing == []
 
 
+def list_anchors(page):
+    """Return the anchors of the headings of a page, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_to_a_section_leads_to_a_heading(page):
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text())
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in links
+        if "://" not in target and anchor not in list_anchors(page.parent / target if target else page)
+    ]
+    assert missing == []
+
+
 CODE = {path: path.read_text() for path in sorted((ROOT / "jeanie").rglob("*.py"))}
 VOCABULARY = [
     word.strip()
