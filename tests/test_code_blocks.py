@@ -1,20 +1,23 @@
 """Every code block on every page runs, is checked, or says why it does not run.
 
-Python with ">>>" runs as a doctest (``test_docs.py``). Other Python runs here, or as part of a tutorial. TOML and JSON
-must be valid. In blocks of commands, every program, command and option must exist. What cannot run has the mark
-``<!-- not run: reason -->`` above it. All other blocks are output: they have the language ``text``, or none.
+Python with ">>>" runs as a doctest (``test_docs.py``). Other Python runs here, or as part of a tutorial. TOML, JSON and
+YAML must be valid. In blocks of commands, every program, command and option must exist; scripts (``bash``) must parse.
+What cannot run has the mark ``<!-- not run: reason -->`` above it. All other blocks are output: they have the language
+``text``, or none.
 """
 
 import ast
 import json
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -23,7 +26,18 @@ from docsite.cli_page import list_commands  # noqa: E402
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("jeanie/**/*.md")])
 FENCE = re.compile(r"((?:^<!-- not run: .+ -->\n\n?)?)^( *)```(\w*)\n(.*?)^\2```", re.M | re.S)
-PROGRAMS = {"cd", "curl", "dask", "docker", "git", "pip", "some-camera-program", "torchrun"}
+PROGRAMS = {
+    "cd",
+    "curl",
+    "dask",
+    "docker",
+    "git",
+    "helm",
+    "kubectl",
+    "pip",
+    "some-camera-program",
+    "torchrun",
+}
 WRAPPERS = {"sudo", "time", "env"}
 START = re.compile(r"(?:[A-Z_]+=\S+ )*(?:jeanie|make|python3?|pip|torchrun|dask|cd|git|docker|curl)(?=\s)")
 COMMANDS = list_commands()
@@ -94,9 +108,24 @@ def test_files_of_tutorials_are_on_pages_that_run():
     assert [page for page in pages if f'{page}")' not in text] == []
 
 
-@pytest.mark.parametrize("block", select({"toml", "json"}))
-def test_toml_and_json_are_valid(block):
-    tomllib.loads(block.text) if block.language == "toml" else json.loads(block.text)
+READERS = {"toml": tomllib.loads, "json": json.loads, "yaml": lambda text: list(yaml.safe_load_all(text))}
+
+
+@pytest.mark.parametrize("block", select(READERS))
+def test_data_are_valid(block):
+    assert READERS[block.language](block.text)
+
+
+@pytest.mark.parametrize("block", select({"bash"}))
+def test_a_script_parses_and_its_commands_exist(block):
+    subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+    lines = block.text.replace("\\\n", " ").splitlines()
+    calls = [
+        match[1].split(" $")[0]
+        for line in lines
+        if (match := re.search(r"\b(jeanie [a-z].*?)(?: &)?$", line))
+    ]
+    assert [part for call in calls for part in find_wrong_parts(call)] == []
 
 
 def find_wrong_parts(line):
@@ -144,7 +173,7 @@ def _find_wrong_options(words):
 
 
 def is_commands(block):
-    return block.language in ("sh", "shell", "bash") or (not block.language and START.match(block.text))
+    return block.language == "sh" or (not block.language and START.match(block.text))
 
 
 @pytest.mark.parametrize(
@@ -168,5 +197,5 @@ def test_the_check_of_commands_sees_what_does_not_exist():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_has_a_known_language(page):
-    known = {"", "python", "sh", "text", "toml", "json"}
+    known = {"", "python", "sh", "bash", "text", *READERS}
     assert [block.name for block in list_blocks(page) if block.language not in known] == []
