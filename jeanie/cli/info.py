@@ -166,6 +166,6 @@ def _write_picture(motion: Motion, path: Path) -> None:
     for axis in figure.axes:
         axis.set_axis_off()
     try:
-        figure.savefig(path, dpi=120)
+        figure.savefig(path, dpi=120, bbox_inches="tight", pad_inches=0.1)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -78,3 +78,9 @@ def test_training_curves_go_from_the_first_episode_to_the_last():
     assert re.findall(r"episode (\d+): validation 80.0 %", picture) == ["10", "20", "30", "40"]
     page = render_html([make_report(NEARLY_ALL)], curves={"mine": {"split 0": steps, "split 1": steps[:1]}})
     assert page.count('class="training"') == 1
+    colour = {
+        text: kind
+        for kind, text in re.findall(r'<li class="(\w+)"><span class="key"></span><span>([^<]*)', page)
+    }
+    kinds = re.findall(r'class="curve (\w+)"', picture)
+    assert kinds == [colour["loss, left axis"], colour["accuracy in percent, right axis"]]

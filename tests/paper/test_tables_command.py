@@ -112,7 +112,7 @@ def test_one_row_and_one_column_are_measured_alone_and_the_table_is_written_as_t
         ["left out", "left out"], ["cited", "cited"], ["left out", "measured"],
     ]  # fmt: skip
     told = CliRunner().invoke(app, [*command, "--row", "3"])
-    assert "1 of 2 measurements to make: about 1 minutes on one process" in told.stderr
+    assert "1 of 2 measurements to make: about a minute on one process" in told.stderr
     listing = CliRunner().invoke(app, ["tables", str(tmp_path / "mine.toml"), "--list"]).stdout
     assert "1 3-way" in listing
     assert "2 g: b" in listing

@@ -176,7 +176,7 @@ def draw_training(steps: Sequence[tuple[int, float, float, float | None]]) -> st
         if validation is not None:
             title = f"<title>episode {episode}: validation {validation:.1f} %</title>"
             parts.append(
-                f'<circle cx="{x(episode):.1f}" cy="{y(validation / 100):.1f}" r="4" class="dot c2">{title}</circle>'
+                f'<circle cx="{x(episode):.1f}" cy="{y(validation / 100):.1f}" r="4" class="dot c1">{title}</circle>'
             )
     for share in (0.0, 0.5, 1.0):
         parts.append(_text(left - 6, y(share) + 4, f"{most * share:.2g}", "tick", "end"))

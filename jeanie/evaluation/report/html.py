@@ -251,10 +251,14 @@ def _curve_section(method: str, curves: Curves) -> str:
         if len(steps) > 1
     ]
     note = (
-        "Loss (left axis), and accuracy in percent (right axis) on training episodes and, as dots, on validation "
-        "episodes; both lines are moving means."
+        "Loss and accuracy on training episodes and, as dots, accuracy on validation episodes. Both lines are moving "
+        "means."
     )
-    body = f'<div class="maps">{"".join(charts)}</div>'
+    legend = "".join(
+        f'<li class="{kind}"><span class="key"></span><span>{text}</span></li>'
+        for kind, text in (("own", "loss, left axis"), ("other", "accuracy in percent, right axis"))
+    )
+    body = f'<ul class="legend">{legend}</ul><div class="maps">{"".join(charts)}</div>'
     return build_section(f"Training of {method}", note, body) if charts else ""
 
 

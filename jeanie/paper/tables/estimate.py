@@ -70,7 +70,7 @@ class Estimate:
         """
         minutes = 60 * self.hours / jobs
         if minutes < 90:
-            time = f"{max(1, round(minutes))} minutes"
+            time = "a minute" if minutes < 1.5 else f"{round(minutes)} minutes"
         elif minutes < 60 * 48:
             time = f"{minutes / 60:.0f} hours"
         else:
