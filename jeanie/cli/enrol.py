@@ -19,7 +19,7 @@ from jeanie.cli.options import (
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.datasets import ReadOptions
-from jeanie.datasets.folders import is_sheet
+from jeanie.datasets.sheets import is_sheet
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.library.labels import normalise_label

@@ -12,11 +12,11 @@ from jeanie.datasets.format_table import detect_format
 from jeanie.datasets.formats.frame_folders import is_frame_folder
 from jeanie.datasets.path_patterns import PathPattern
 from jeanie.datasets.reading import ReadOptions
-from jeanie.datasets.sheets import SHEET_ENDINGS, read_sheet
+from jeanie.datasets.sheets import is_sheet, read_sheet
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["drop_unreadable", "is_sheet", "list_recordings", "open_folder", "watch_folder"]
+__all__ = ["drop_unreadable", "list_recordings", "open_folder", "watch_folder"]
 
 _FRAME_FILE = re.compile(r"_keypoints\.json$")
 Cut = tuple[float | None, float | None]  # seconds
@@ -48,6 +48,8 @@ def open_folder(
     """
     path, options = Path(path), options or ReadOptions()
     sheet = next((Path(one) for one in (pattern, path) if one is not None and is_sheet(one)), None)
+    if pattern is not None and Path(pattern).is_file():
+        sheet = Path(pattern)
     if sheet is not None:
         return _open_sheet(path, sheet, options)
     if not path.exists():
@@ -88,19 +90,6 @@ def list_recordings(path: str | Path) -> list[Path]:
     )
 
 
-def is_sheet(path: str | Path) -> bool:
-    """Return whether a file lists recordings: a table with a column ``file``, or an Excel sheet."""
-    path = Path(path)
-    if not path.is_file() or not path.name.lower().endswith(SHEET_ENDINGS):
-        return False
-    if path.suffix.lower() == ".xlsx":
-        return True
-    with path.open("rb") as file:
-        head = file.readline(4096).decode("utf-8-sig", "replace")
-    titles = head.strip().replace(";", ",").replace("\t", ",").split(",")
-    return "file" in [title.strip().strip('"').lower() for title in titles]
-
-
 def _open_sheet(path: Path, sheet: Path, options: ReadOptions) -> FileDataset:
     """Open the recordings that a sheet lists; their paths are relative to ``path``, or to the sheet."""
     root = path if path.is_dir() else sheet.parent
@@ -109,6 +98,8 @@ def _open_sheet(path: Path, sheet: Path, options: ReadOptions) -> FileDataset:
     dropped: list[tuple[str, str]] = []
     for row in read_sheet(sheet):
         file = root / row.file
+        if not file.exists() and "\\" in row.file:  # written on Windows
+            file = root / row.file.replace("\\", "/")
         name = row.file if row.cut == (None, None) else f"{row.file}:{row.cut[0] or 0:g}-{row.cut[1] or '':}"
         if not file.exists():
             dropped.append((name, f"{file}: no such file, listed in {sheet.name}"))
@@ -117,7 +108,10 @@ def _open_sheet(path: Path, sheet: Path, options: ReadOptions) -> FileDataset:
         clips.append(Clip(name, file, row.tags, len(cuts) if is_cut else 0))
         cuts += [row.cut] if is_cut else []
     if not clips:
-        raise DataError(f"{sheet}: none of its {len(dropped)} files exists in {root}")
+        raise DataError(
+            f"{sheet}: none of its {len(dropped)} files exists in {root}, the first is {dropped[0][0]}; paths are "
+            "relative to the folder"
+        )
     return _make_dataset(root, tuple(clips), tuple(cuts), options, tuple(dropped))
 
 

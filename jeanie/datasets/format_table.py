@@ -18,7 +18,7 @@ from jeanie.datasets.formats.capture_tables import (
 )
 from jeanie.datasets.formats.coco import read_coco
 from jeanie.datasets.formats.compressed import GZIP_MAGIC, read_compressed_head
-from jeanie.datasets.formats.csv_header import read_header
+from jeanie.datasets.formats.csv_header import has_point_titles
 from jeanie.datasets.formats.csv_table import read_csv
 from jeanie.datasets.formats.fbx import read_fbx
 from jeanie.datasets.formats.frame_folders import is_frame_folder
@@ -162,15 +162,9 @@ def _has_landmark_rows(head: bytes) -> bool:
 def _is_csv(name: str, head: bytes) -> bool:
     if not name.endswith((".txt", ".dat", ".asc", ".prn")):
         return name.endswith((".csv", ".tsv"))
-    return len(_parse_first_row(head)) in (99, 132, 165) or _has_titles(name, head)
-
-
-def _has_titles(name: str, head: bytes) -> bool:
-    """Return whether a text has titles of columns such as head_x, head_y, head_z."""
-    try:
-        return read_header(Path(name), iter(head.decode("utf-8", "replace").splitlines())).has_titles
-    except DataError:
-        return False
+    return len(_parse_first_row(head)) in (99, 132, 165) or has_point_titles(
+        Path(name), iter(head.decode("utf-8", "replace").splitlines())
+    )
 
 
 def _is_azure(name: str, head: bytes) -> bool:

@@ -3,25 +3,37 @@
 import csv
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from jeanie.datasets.clip_names import Tags
+from jeanie.datasets.formats.csv_header import has_point_titles, normalise_title
 from jeanie.datasets.formats.npz import ZIP_ERRORS
 from jeanie.datasets.formats.rows import open_lines
 from jeanie.datasets.formats.safe_xml import parse_xml
 from jeanie.errors import DataError
 
-__all__ = ["SHEET_ENDINGS", "SheetRow", "read_sheet"]
+__all__ = ["SHEET_ENDINGS", "SheetRow", "has_file_column", "is_sheet", "read_sheet"]
 
 SHEET_ENDINGS = (".csv", ".tsv", ".xlsx")
 MAX_ROWS = 2**20
+MAX_SHEETS = 50
 MAX_SHEET_BYTES = 2**27
-_COLUMNS = {"file": "file", "path": "file", "filename": "file", "label": "label", "action": "label", "class": "label",
-            "subject": "subject", "person": "subject", "camera": "camera", "view": "camera", "take": "take",
-            "start": "start", "start_s": "start", "end": "end", "end_s": "end"}  # fmt: skip
+MAX_TITLE_ROWS = 20  # rows before the titles of the columns
+# column -> titles that people give it, in snake case
+_TITLES = {
+    "file": ("file", "path", "filename", "file_name", "file_path", "filepath", "recording", "datei", "dateiname"),
+    "label": ("label", "action", "class", "category", "movement", "klasse", "bewegung"),
+    "subject": ("subject", "person", "participant", "subject_id", "proband"),
+    "camera": ("camera", "view", "kamera"),
+    "take": ("take", "trial", "repetition"),
+    "start": ("start", "start_s", "start_time", "begin", "from"),
+    "end": ("end", "end_s", "end_time", "stop", "to"),
+}  # fmt: skip
+_COLUMNS = {title: column for column, titles in _TITLES.items() for title in titles}
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,9 @@ def read_sheet(path: str | Path) -> list[SheetRow]:
     """
     path = Path(path)
     rows = _read_excel(path) if path.suffix.lower() == ".xlsx" else _read_csv(path)
-    titles = [_COLUMNS.get(title.strip().lower(), "") for title in next(rows, [])]
-    if "file" not in titles:
-        raise DataError(
-            f"{path}: a sheet needs a column file; its columns are file, label, subject, camera, start, end"
-        )
+    title_row, titles = _find_titles(path, rows)
     found = []
-    for number, row in enumerate(rows, 2):
+    for number, row in enumerate(rows, title_row + 1):
         cells = {
             title: cell.strip() for title, cell in zip(titles, row, strict=False) if title and cell.strip()
         }
@@ -59,6 +67,50 @@ def read_sheet(path: str | Path) -> list[SheetRow]:
     if not found:
         raise DataError(f"{path}: lists no recordings")
     return found
+
+
+def is_sheet(path: str | Path) -> bool:
+    """Return whether a file lists recordings: a table with a column ``file``, or an Excel sheet."""
+    path = Path(path)
+    if not path.is_file() or not path.name.lower().endswith(SHEET_ENDINGS):
+        return False
+    if path.suffix.lower() == ".xlsx":
+        return True
+    try:
+        with open_lines(path) as lines:
+            if has_point_titles(path, lines):  # a recording, whose facts may name its file
+                return False
+        return any(has_file_column(row) for row in islice(_read_csv(path), MAX_TITLE_ROWS))
+    except DataError:
+        return False
+
+
+def has_file_column(titles: Sequence[str]) -> bool:
+    """Return whether one of the titles names the files of a sheet.
+
+    >>> has_file_column(["Datei", "Klasse"]), has_file_column(["head_x", "head_y"])
+    (True, False)
+    """
+    return "file" in _name_columns(titles)
+
+
+def _name_columns(titles: Sequence[str]) -> list[str]:
+    """Return the column that each title stands for, "" for another; only the first of two is used."""
+    names = [_COLUMNS.get(normalise_title(title)[0], "") for title in titles]
+    return [name if name not in names[:at] else "" for at, name in enumerate(names)]
+
+
+def _find_titles(path: Path, rows: Iterator[list[str]]) -> tuple[int, list[str]]:
+    """Return the number of the row with the titles of the columns, and the column of each."""
+    first: list[str] = []
+    for number, row in enumerate(islice(rows, MAX_TITLE_ROWS), 1):
+        if has_file_column(row):
+            return number, _name_columns(row)
+        first = first or [cell for cell in row if cell.strip()]
+    raise DataError(
+        f"{path}: a sheet needs a column file; its columns are file, label, subject, camera, take, start, end; this "
+        f"one starts with {', '.join(first)[:99] or 'nothing'}"
+    )
 
 
 def _parse_row(where: str, cells: dict[str, str]) -> SheetRow:
@@ -90,11 +142,10 @@ def _parse_seconds(where: str, cells: dict[str, str], key: str) -> float | None:
 
 def _read_csv(path: Path) -> Iterator[list[str]]:
     with open_lines(path) as lines:
-        first = next(lines, "")
-        delimiter = max(",;\t", key=first.count)
+        head = list(islice(lines, MAX_TITLE_ROWS))
+        delimiter = max(",;\t", key=lambda sign: max((line.count(sign) for line in head), default=0))
         try:
-            yield from csv.reader([first], delimiter=delimiter)
-            for number, row in enumerate(csv.reader(lines, delimiter=delimiter)):
+            for number, row in enumerate(csv.reader(chain(head, lines), delimiter=delimiter)):
                 if number > MAX_ROWS:
                     raise DataError(f"{path}: more than {MAX_ROWS} rows")
                 yield row
@@ -103,17 +154,26 @@ def _read_csv(path: Path) -> Iterator[list[str]]:
 
 
 def _read_excel(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of the first sheet of an Excel file, as text."""
+    """Yield the rows of the first sheet of an Excel file that has a column of files, as text."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             sheets = sorted(name for name in names if re.fullmatch(r"xl/worksheets/sheet\d+\.xml", name))
             if not sheets:
                 raise DataError(f"{path}: not an Excel file: it has no sheet")
-            first = min(sheets, key=lambda name: int(re.sub(r"\D", "", name)))
+            sheets.sort(key=lambda name: int(re.sub(r"\D", "", name)))
             has_texts = "xl/sharedStrings.xml" in names
             texts = _parse_shared_texts(path, archive) if has_texts else []
-            yield from _parse_sheet(path, archive, first, texts)
+            tables = (_parse_sheet(path, archive, sheet, texts) for sheet in sheets[:MAX_SHEETS])
+            first = next(tables)
+            yield from next(
+                (
+                    table
+                    for table in chain((first,), tables)
+                    if any(map(has_file_column, table[:MAX_TITLE_ROWS]))
+                ),
+                first,
+            )
     except ZIP_ERRORS as error:
         if isinstance(error, DataError):
             raise

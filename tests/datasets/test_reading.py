@@ -16,7 +16,7 @@ from jeanie.datasets.joint_names import suggest_joints
 from jeanie.datasets.layout_files import format_layout_file, read_layout_file
 from jeanie.datasets.reading import collect_names
 from jeanie.datasets.rig_names import normalise_name, translate_names
-from jeanie.datasets.sheets import read_sheet
+from jeanie.datasets.sheets import is_sheet, read_sheet
 from jeanie.errors import ConfigError, DataError, RecordingWarning
 
 
@@ -208,11 +208,39 @@ def test_a_sheet_lists_recordings(folder, ending):
         assert [len(motion) for motion in dataset.motions] == [3, 6]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("titled.xlsx", excel([["Study 3"], [], *ROWS])),
+        ("german.xlsx", excel([["Datei", "Klasse", "Person", "Kamera", "Start (s)", "End (s)"], *ROWS[1:]])),
+        ("titled.csv", b"Study 3\n\nfilename,action\nwave/anna_1.csv,wave\nclap/anna_1.csv,clap\n"),
+        ("unicode.csv", "file;label\nwave/anna_1.csv;wave\nclap/anna_1.csv;clap\n".encode("utf-16")),
+        ("windows.csv", b"File;Label\r\nwave\\anna_1.csv;wave\r\nclap\\anna_1.csv;clap\r\n"),
+    ],
+)
+def test_a_sheet_may_have_other_titles_rows_before_them_and_paths_of_windows(folder, name, content):
+    path = folder / name
+    path.write_bytes(content)
+    for dataset in (open_dataset(folder, pattern=path, options=OPTIONS), open_dataset(path, options=OPTIONS)):
+        assert dataset.labels == ("wave", "clap")
+        assert [len(motion) for motion in dataset.motions] == [
+            3 if "german" in name or "titled.x" in name else 6,
+            6,
+        ]
+
+
+def test_a_recording_whose_facts_name_its_file_is_no_sheet(folder):
+    path = folder / "wave" / "anna_1.csv"
+    path.write_text("File,session.csv\n\n" + path.read_text())
+    assert not is_sheet(path)
+    assert len(open_dataset(path, options=OPTIONS)) == 1
+
+
 @pytest.mark.errors
 def test_a_wrong_sheet_names_the_row(tmp_path):
     path = tmp_path / "list.csv"
     for text, message in (
-        ("label\nwave\n", "needs a column file"),
+        ("label\nwave\n", "needs a column file.* starts with label"),
         ("file,start\na.csv,soon\n", "row 2: start is in seconds, got 'soon'"),
         ("file,label\n,wave\n", "row 2: no file"),
         ("file\n", "lists no recordings"),

@@ -12,7 +12,14 @@ from jeanie.datasets.formats.units import UNITS
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 
-__all__ = ["Header", "PointColumns", "find_point_columns", "normalise_title", "read_header"]
+__all__ = [
+    "Header",
+    "PointColumns",
+    "find_point_columns",
+    "has_point_titles",
+    "normalise_title",
+    "read_header",
+]
 
 MAX_COLUMNS = 4 * MAX_JOINTS
 _MAX_LINES_BEFORE = 64  # of a program about the recording
@@ -111,6 +118,14 @@ def _finish(
     if delimiter == " ":
         rest = (" ".join(line.split()) + "\n" for line in rest)
     return Header(titles, delimiter, rest, at + 1)
+
+
+def has_point_titles(path: Path, lines: Iterator[str]) -> bool:
+    """Return whether a text has titles of columns such as head_x, head_y, head_z."""
+    try:
+        return read_header(path, lines).has_titles
+    except DataError:
+        return False
 
 
 def find_point_columns(titles: Sequence[str]) -> PointColumns | None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from jeanie.config import Config
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.dataset import FileDataset
-from jeanie.datasets.folders import is_sheet
+from jeanie.datasets.sheets import is_sheet
 from jeanie.errors import ConfigError, DataError, suggest_name
 from jeanie.evaluation.protocols.catalogue import PROTOCOLS, Protocol
 from jeanie.evaluation.protocols.class_splits import (
