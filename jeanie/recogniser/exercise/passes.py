@@ -16,6 +16,7 @@ __all__ = [
     "PoseChange",
     "estimate_pose_change",
     "estimate_rotation",
+    "find_least_similarity",
     "find_passes",
     "measure_pass",
 ]
@@ -24,10 +25,8 @@ __all__ = [
 _WIDER = (2.0, 4.0)  # factors of the cost of other movements; the second if the first finds nothing
 _OWN_SIMILARITY = 0.7  # of a repetition with the other repetitions of the same recording
 _SURE = 0.85  # mean similarity
-_OUTLIER = (
-    3.0  # a pass differs at most this many times as much from the person's own cycle as the better half
-)
-_TOLERANCE = 0.2  # a smaller difference is never too much
+_OUTLIER = 3.0  # a pass differs at most this many times as much from a cycle as the best passes
+_HALF, _OWN_TOLERANCE = 0.5, 0.2  # share of the best passes, and tolerance, for the person's own cycle
 _NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
 
 
@@ -119,7 +118,7 @@ def find_passes(
     own = adapt_cycle(changed, cycle, best)
     passes = _decode(changed, own, other, _OWN_SIMILARITY)
     measured = [measure_pass(changed, cycle, Pass(one.start, one.end)) for one in passes]
-    least = _find_least_similarity(passes)
+    least = find_least_similarity(passes, _HALF, _OWN_TOLERANCE)
     return [
         replace(one, start=whole.start, end=whole.end)
         for one, whole in zip(measured, passes, strict=True)
@@ -127,16 +126,16 @@ def find_passes(
     ]
 
 
-def _find_least_similarity(passes: list[MeasuredPass]) -> float:
-    """Return the similarity to the person's own cycle below which a pass is another movement.
+def find_least_similarity(passes: list[MeasuredPass], share: float, tolerance: float) -> float:
+    """Return the similarity to a cycle below which a pass is another movement.
 
     Repetitions by one person are alike: the difference of a pass from the cycle, 1 - similarity, is at most a few times
-    that of the better half of the passes.
+    that of the best ``share`` of the passes, but at least ``tolerance``.
     """
     if not passes:
         return 0.0
     differences = sorted(1 - one.similarity for one in passes)
-    return 1 - max(_OUTLIER * differences[(len(passes) - 1) // 2], _TOLERANCE)
+    return 1 - max(_OUTLIER * differences[int(share * (len(passes) - 1))], tolerance)
 
 
 def adapt_cycle(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]) -> Cycle:

@@ -13,7 +13,7 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
-from jeanie.recogniser.exercise.passes import MeasuredPass, find_passes
+from jeanie.recogniser.exercise.passes import MeasuredPass, find_least_similarity, find_passes
 from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE, PoseSampler
 from jeanie.skeleton.motion import Motion
 
@@ -21,6 +21,8 @@ __all__ = ["CountConfig", "Repetition", "RepetitionCount", "count", "describe_pa
 
 _POSES = 24  # of one repetition of the example
 _MIN_RATE, _MAX_RATE = 5.0, 60.0  # poses per second
+# passes that differ from the example much more than the best third, and by more than this, are other movements
+_BEST, _TOLERANCE = 0.34, 0.25
 _SMALLEST_USUAL = 0.6  # amplitude: a person whose repetitions are smaller does partial ones
 
 
@@ -201,12 +203,14 @@ def count(
     )
     # a symmetric movement is its own mirror image, and that of a step is the next step
     passes = main + [row for row in secondary if not any(_overlap(row[0], other) for other, _ in main)]
-    rate = motion.rate or 30.0
     complete = _find_complete([one for one, _ in passes], config)
+    passes = [row for row in passes if row[0].amplitude >= config.smallest]
+    least = find_least_similarity([one for one, _ in passes], _BEST, _TOLERANCE)
+    passes = [row for row in passes if row[0].similarity >= least]
+    rate = motion.rate or 30.0
     repetitions = [
         describe_pass(one, poses[one.start : one.end], cycle, complete, rate, is_mirrored=is_mirrored)
         for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
-        if one.amplitude >= config.smallest
     ]
     return RepetitionCount(tuple(repetitions), cycle.seconds)
 

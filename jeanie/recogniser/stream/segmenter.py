@@ -25,6 +25,8 @@ __all__ = ["Segmenter"]
 _TEMPLATES = 3  # newest examples of an action that are laid on a movement
 _WHOLE = 0.7  # log odds by which a pass must be better than the whole movement
 _BEYOND = 1.5  # times as long as the longest example is more than one action
+_SHORT = 2.0  # seconds that one action may always take
+_PAUSE = 0.7  # seconds; after a shorter pause a long movement goes on
 _SETTLE = 0.3  # seconds that a pass must remain part of the cheapest explanation
 _EVERY = 2  # ticks between two looks at the explanation
 
@@ -65,6 +67,7 @@ class Segmenter:
         self._rise: int | None = None  # since when speed is above stop_speed
         self._begin: int | None = None  # start of the current movement
         self._active = 0  # last tick above stop_speed
+        self._active_before = 0  # the same of the movement before
         self._decided = 0  # ticks before this one belong to earlier events
         self._decoded = 0  # number of ticks that the decoder has seen
         self._is_long = False  # whether the current movement is more than one action
@@ -108,7 +111,8 @@ class Segmenter:
             self._rise = None
         if self._begin is None:
             if speed >= config.start_speed and self._rise is not None:
-                self._begin, self._is_long = self._rise, False
+                self._is_long = self._is_long and self._rise - self._active_before < self._count_ticks(_PAUSE)
+                self._begin = self._rise
                 self._start_decoder(max(self._decided, self._begin - self._margin))
             return []
         if now - self._active >= self._count_ticks(config.quiet):
@@ -128,6 +132,7 @@ class Segmenter:
         """End the current movement and return its events."""
         assert self._begin is not None
         begin, self._begin, self._rise = self._begin, None, None
+        self._active_before = self._active
         start, end = max(self._decided, begin - self._margin), min(self._tick, end + self._margin)
         if end - start - 2 * self._margin < self._count_ticks(self._config.shortest):
             return []
@@ -248,8 +253,7 @@ class Segmenter:
         )
         clock = self._sampler.rate
         self._templates = ActionTemplates.from_motions(self._examples, clock, self._rate)
-        longest = max((len(motion) / (motion.rate or self._rate) for _, motion in self._examples), default=0)
+        longest = int(self._templates.lengths.max(initial=0))
         self._limit = min(
-            max(round(_BEYOND * longest * clock), self._count_ticks(3.0)),
-            self._count_ticks(self._config.longest),
+            max(round(_BEYOND * longest), self._count_ticks(_SHORT)), self._count_ticks(self._config.longest)
         )
