@@ -2,6 +2,7 @@
 
 import sys
 
+from pictures.live_page import photograph_page, record_page
 from pictures.method import draw_path, draw_pipeline, draw_two_methods, draw_views
 from pictures.screenshots import photograph_report
 
@@ -11,6 +12,8 @@ PICTURES = {
     "path": draw_path,
     "jeanie_fvm": draw_two_methods,
     "report": photograph_report,
+    "page": photograph_page,
+    "live": record_page,
 }
 
 if __name__ == "__main__":

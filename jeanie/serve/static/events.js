@@ -1,17 +1,21 @@
 /** The movements that were found: name or unknown, confidence, explanation, and corrections. */
 
 import { request } from "/static/api.js";
+import { showTimeline } from "/static/timeline.js";
 
+const LAST_MILLISECONDS = 3000;
 const MOST = 60;  // movements on the page
 const find = (id) => document.getElementById(id);
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 const percent = (value) => `${Math.round(100 * value)} %`;
 
 export function showEvents(page) {
   const events = [];
-  let chosen = null;
+  let chosen = null, hiding = 0;
   const slider = find("threshold");
   slider.value = localStorage.getItem("threshold") || slider.value;
   const threshold = () => Number(slider.value) / 100;
+  const timeline = showTimeline((event) => page.guard(() => openEvent(event))());
   let falseAlarms = [];  // pairs of a threshold and the share of other movements that get a name
   const nameOf = (event) => (event.label !== null && event.confidence >= threshold() ? event.label : null);
 
@@ -19,6 +23,7 @@ export function showEvents(page) {
     const name = nameOf(event);
     event.button.dataset.known = String(name !== null);
     event.button.querySelector("b").textContent = name ?? "unknown";
+    timeline.describe(event, name);
   }
 
   function describeThreshold() {
@@ -27,6 +32,16 @@ export function showEvents(page) {
     const known = falseAlarms.filter(([least]) => least <= threshold() + 1e-9).at(-1);
     const share = known ? ` About ${percent(known[1])} of movements that are none of the actions get a name by mistake.` : "";
     find("threshold-text").textContent = `${percent(threshold())}.${counted}${share} Lower: more names, more mistakes.`;
+  }
+
+  /** Show the last movement over the picture, large enough to be read from a few metres away. */
+  function showLast(event) {
+    const field = find("last-name"), name = nameOf(event);
+    field.textContent = name === null ? "unknown" : `${name} · ${percent(event.confidence)}`;
+    field.dataset.known = String(name !== null);
+    field.hidden = false;
+    clearTimeout(hiding);
+    hiding = setTimeout(() => { field.hidden = true; }, LAST_MILLISECONDS);
   }
 
   function addEvent(event, facts) {
@@ -41,6 +56,7 @@ export function showEvents(page) {
     find("events").prepend(item);
     find("no-events").hidden = true;
     events.push(event);
+    timeline.add(event);
     if (events.length > MOST) {
       events.shift();
       find("events").lastElementChild.remove();
@@ -64,7 +80,7 @@ export function showEvents(page) {
     try {
       const { answer, explanation, page: address } = await request("POST", "/explain", { frames: event.frames, threshold: threshold() });
       if (chosen !== event) return;
-      find("event-text").textContent = `Nearest action in the library now: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${explanation.text}.`;
+      find("event-text").textContent = `Nearest action in the library now: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${sentence(explanation.text)}`;
       find("event-page").src = address;
       find("event-page").hidden = false;
     } catch (error) {
@@ -116,10 +132,15 @@ export function showEvents(page) {
       falseAlarms = values;
       describeThreshold();
     },
+    /** Show the time of the source on the timeline. */
+    setTime: timeline.setTime,
+    /** A new source begins at time 0. */
+    startSource: timeline.reset,
     add(event) {
       const frames = page.cut(event.start_s, event.end_s, event.person);
       const person = event.person === undefined ? "" : ` · person ${event.person + 1}`;
       addEvent({ ...event, frames: frames.length > 1 ? frames : null }, `${percent(event.confidence)} · ${event.start_s.toFixed(1)} to ${event.end_s.toFixed(1)} s${person}`);
+      if (!page.takes.isBusy()) showLast(events.at(-1));
       if (nameOf(event) !== null) page.guide.finish("again");
     },
     addAnswer(name, answer) {

@@ -91,6 +91,7 @@ function openStream() {
   page.frames = [];
   root.dataset.frames = "0";
   page.counter.reset();
+  page.events.startSource();
   const stream = new Stream(
     { threshold: page.events.threshold(), people: page.finder.options.people, count: page.counter.action() },
     {
@@ -111,6 +112,7 @@ async function look(picture, width, height, seconds, run) {
   page.frames.push({ t, layout: LAYOUT, people });
   while (page.source === "camera" && page.frames[0].t < seconds - KEEP_SECONDS) page.frames.shift();
   page.stream.sendFrame({ t, layout: LAYOUT, ...(people.length > 1 ? { persons: people } : { joints: people[0] }) });
+  page.events.setTime(t);
   page.takes.onFrame(people.some((joints) => joints.length > 0));
   root.dataset.frames = String(Number(root.dataset.frames) + 1);
 }

@@ -113,6 +113,8 @@ export function showTakes(page) {
   return {
     update,
     cancel,
+    /** Return whether a take is recorded or shown. */
+    isBusy: () => start !== null || take !== null,
     onVideoEnd() {
       hasVideo = true;
       update();
