@@ -56,6 +56,7 @@ def build(target: Path, source: Path) -> None:
         RuntimeError: If Sphinx gives an error or a warning: every warning is an error.
     """
     collect(source)
+    shutil.rmtree(target, ignore_errors=True)
     command = [
         sys.executable,
         "-m",
@@ -129,7 +130,7 @@ def _write_sections(source: Path) -> None:
     for title, groups in list_sections(ROOT).items():
         pages = [page for group in groups.values() for page in group]
         if len(pages) == 1:
-            entries.append(f"{title} <{pages[0]}>" if title != "Concepts" else pages[0])
+            entries.append(f"{title} <{pages[0]}>")
             continue
         name = title.lower().replace(" ", "_")
         entries.append(name)

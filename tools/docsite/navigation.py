@@ -51,7 +51,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "More": (),
     },
     "Paper map": {"": ("paper",)},
-    "Questions": {"": ("faq",)},
+    "FAQ and troubleshooting": {"": ("faq",)},
     "Project": {"": ("contributing", "architecture", "upgrading", "changelog")},
 }
 
