@@ -60,11 +60,12 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Two workers with one thread each: more threads would only compete for two cores.
+# Two workers with one thread each: more threads would only compete for two cores. A file is tested by one worker, so that
+# its fixtures are made once.
 test stress: export OMP_NUM_THREADS = 1
 test: lint browser web
-	$(BIN)/pytest -n 2
-	$(BIN)/pytest -n 2 --sample 3 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
+	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --sample 3 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
 
 stress: setup
 	$(BIN)/python tests/stress.py --rounds 20

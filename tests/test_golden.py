@@ -20,7 +20,7 @@ def queries():
     return {label: clips[labels.index(label)][1::3] for label in DISTANCES}
 
 
-def check(recogniser):
+def check_answers(recogniser):
     assert set(recogniser.actions) == {"wave", "clap"}
     for label, motion in queries().items():
         answer = recogniser.recognise(motion)
@@ -30,7 +30,7 @@ def check(recogniser):
 
 def test_a_library_opens_and_recognises(tmp_path):
     path = shutil.copy(GOLDEN / "library.db", tmp_path)
-    check(Recogniser.load(path))
+    check_answers(Recogniser.load(path))
 
 
 def test_a_library_takes_further_examples(tmp_path):
@@ -40,13 +40,13 @@ def test_a_library_takes_further_examples(tmp_path):
 
 
 def test_an_export_opens_and_recognises(tmp_path):
-    check(Recogniser.load(shutil.copy(GOLDEN / "library.jeanie", tmp_path)))
+    check_answers(Recogniser.load(shutil.copy(GOLDEN / "library.jeanie", tmp_path)))
 
 
 def test_an_export_is_imported_into_a_library(tmp_path):
     recogniser = Recogniser.load(tmp_path / "new.db")
     recogniser.merge(GOLDEN / "library.jeanie")
-    check(recogniser)
+    check_answers(recogniser)
 
 
 def test_an_archive_opens_and_its_motions_are_recognised(tmp_path):
