@@ -167,15 +167,15 @@ def _parse_layout(row: Mapping[str, Any], image_unit: str | None) -> Layout:
     joints = row["joints"]
     if not isinstance(joints, list) or not joints or not all(isinstance(joint, str) for joint in joints):
         raise ConfigError(f"joints is a list of names, got {joints!r}")
-    found = make_named_layout("file", joints)
+    layout = make_named_layout("file", joints)
     given = {key: row[key] for key in ("name", *_LAYOUT_KEYS) if key in row}
     defaults = {
         "bones": [list(bone) for bone in connect_joints(joints)],
-        "root": found.root,
-        "torso": found.torso,
+        "root": layout.root,
+        "torso": layout.torso,
     }
     if "torso" not in row:
-        defaults["centre"] = list(found.centre)
+        defaults["centre"] = list(layout.centre)
     return Layout.from_dict({**defaults, **given, "unit": image_unit or "m"})
 
 

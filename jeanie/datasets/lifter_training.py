@@ -112,10 +112,10 @@ def measure_lifter(
     truth, points, seen, distance = _simulate_cameras(poses[chosen], generator)
     others = [joint for joint in range(len(CORE)) if joint != CORE.torso]
     with torch.inference_mode():
-        found = lifter.eval()(points, seen)
+        lifted = lifter.eval()(points, seen)
     depth = lifter.estimate_depth(points, seen) * distance
     return LiftingError(
-        joints=(found - truth).norm(dim=-1)[:, others].mean().item(),
+        joints=(lifted - truth).norm(dim=-1)[:, others].mean().item(),
         depth=(depth - truth[..., 2]).abs()[:, others].mean().item(),
         flat=truth[:, others, 2].abs().mean().item(),
         poses=count,

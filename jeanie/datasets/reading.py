@@ -144,13 +144,13 @@ def _read_compressed(path: Path, **options: Any) -> Motion:
     with tempfile.TemporaryDirectory(prefix="jeanie") as folder:
         copy = decompress(path, Path(folder))
         try:
-            with warnings.catch_warnings(record=True) as found:
+            with warnings.catch_warnings(record=True) as raised:
                 warnings.simplefilter("always", RecordingWarning)
                 motion = read_motion(copy, **options)
         except JeanieError as error:
             raise type(error)(str(error).replace(str(copy), str(path))) from None
-    for one in found:
-        warnings.warn(str(one.message).replace(str(copy), str(path)), one.category, stacklevel=3)
+    for warning in raised:
+        warnings.warn(str(warning.message).replace(str(copy), str(path)), warning.category, stacklevel=3)
     return motion
 
 

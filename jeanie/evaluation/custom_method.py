@@ -67,8 +67,8 @@ def _call(
     method: DistanceMethod, motions: Sequence[Motion], queries: Tensor, supports: Tensor
 ) -> Float[Tensor, "query support"]:
     both = ([motions[clip] for clip in clips.tolist()] for clips in (queries, supports))
-    found = method.distances(*both)
-    table = torch.as_tensor(found).detach().cpu().double()
+    measured = method.distances(*both)
+    table = torch.as_tensor(measured).detach().cpu().double()
     expected = (len(queries), len(supports))
     if table.shape != expected or bool(table.isnan().any()):
         problem = "NaN" if table.shape == expected else f"shape {tuple(table.shape)}"

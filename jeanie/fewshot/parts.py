@@ -115,20 +115,22 @@ def _list_named(part: Any) -> list[Any] | None:
 def list_parts(part: Any) -> list[Any]:
     """Return what the components of a model may take of ``part``: a module is for one model, so its class is given."""
     named = _list_named(part)
-    return [type(one) if isinstance(one, nn.Module) else one for one in ([part] if named is None else named)]
+    return [
+        type(item) if isinstance(item, nn.Module) else item for item in ([part] if named is None else named)
+    ]
 
 
 def _select_named(path: str, named: Collection[Any], option: str) -> Any:
     """Return the part that a configuration names; a path is imported if the caller named it too."""
-    paths = [one if isinstance(one, str) else get_import_path(one) for one in named]
+    paths = [item if isinstance(item, str) else get_import_path(item) for item in named]
     if path not in paths:
         hint = f", got {', '.join(paths)}" if paths else ""
         raise PartError(
             f"this model has the {option} {path or 'of an object'} from outside jeanie, and only code that you name is "
             f"imported: give {option}={path!r} or the object itself (on the command line --{option} {path}){hint}"
         )
-    found = next(one for one, other in zip(named, paths, strict=True) if other == path)
-    return import_object(path) if isinstance(found, str) else found
+    selected = next(item for item, other in zip(named, paths, strict=True) if other == path)
+    return import_object(path) if isinstance(selected, str) else selected
 
 
 def reuse_parts(model: Any, new: ModelConfig) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def compute_evidence(
         (nearest - cohort.nearest.mean(-1)).clamp(-_MAX_COHORT_RATIO, _MAX_COHORT_RATIO)
         for cohort in (support, query)
     )
-    one = torch.ones_like(nearest)
-    margin = 0 * one if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    ones = torch.ones_like(nearest)
+    margin = 0 * ones if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     several = own.isfinite()
     farther = torch.where(several, nearest - own, 0.0).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     return torch.stack(
@@ -126,12 +126,12 @@ def compute_evidence(
             from_query,
             near_support,
             near_query,
-            one * (_FOREIGN / (_FOREIGN + own_motions)),
+            ones * (_FOREIGN / (_FOREIGN + own_motions)),
             margin,
-            one * (actions < 2),
-            one * log(actions),
+            ones * (actions < 2),
+            ones * log(actions),
             farther,
-            several.to(one),
+            several.to(ones),
         ],
         -1,
     )

@@ -308,11 +308,14 @@ class Recogniser:
             self._snapshot = snapshot
         if snapshot is None:
             return [replace(NO_MATCH, warnings=list_warnings(motion)) for motion in motions]
-        found = self._gallery.find_nearest(queries, snapshot)
-        return [self._answer(motion, one, snapshot) for motion, one in zip(motions, found, strict=True)]
+        neighbours = self._gallery.find_nearest(queries, snapshot)
+        return [
+            self._answer(motion, nearest, snapshot)
+            for motion, nearest in zip(motions, neighbours, strict=True)
+        ]
 
-    def _answer(self, motion: Motion, found: NearestExamples, snapshot: GallerySnapshot) -> Recognition:
-        distances = dict(zip(snapshot.actions, found.distances.tolist(), strict=True))
+    def _answer(self, motion: Motion, neighbours: NearestExamples, snapshot: GallerySnapshot) -> Recognition:
+        distances = dict(zip(snapshot.actions, neighbours.distances.tolist(), strict=True))
         scores = {
             label: distance for label, distance in distances.items() if not label.startswith(NEGATIVE_PREFIX)
         }
@@ -320,9 +323,9 @@ class Recogniser:
             return replace(NO_MATCH, warnings=list_warnings(motion))
         accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
         nearest = min(accepted or scores, key=scores.__getitem__)
-        evidence = compute_answer_evidence(nearest, distances, found, snapshot)
+        evidence = compute_answer_evidence(nearest, distances, neighbours, snapshot)
         confidence = float(self._calibration.compute_confidence(evidence)) if accepted else 0.0
-        example = snapshot.ids[int(found.rows[snapshot.actions.index(nearest)])]
+        example = snapshot.ids[int(neighbours.rows[snapshot.actions.index(nearest)])]
         return Recognition(
             label=nearest if accepted and confidence >= self.threshold else None,
             distance=scores[nearest],

@@ -75,12 +75,12 @@ class AccessRules:
 
     def identify(self, path: str, headers: Mapping[str, str]) -> Identity:
         """Return who sends a request; raise Refusal without a valid token if one is needed."""
-        found = self._find_identity(headers)
-        if found is None and (self._hash is not None or self._users.have_tokens()):
+        identity = self._find_identity(headers)
+        if identity is None and (self._hash is not None or self._users.have_tokens()):
             raise Refusal(401, "needs the access token: Authorization: Bearer TOKEN, or log in at /login")
-        if found is not None and found.token_id and path in _OPERATOR_PATHS:
+        if identity is not None and identity.token_id and path in _OPERATOR_PATHS:
             raise Refusal(403, "only for the token of --token-file, not for the token of a user")
-        return found or Identity()
+        return identity or Identity()
 
     def is_valid(self, identity: Identity) -> bool:
         """Return whether the token of a user has not been revoked."""
@@ -92,8 +92,8 @@ class AccessRules:
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         if self._hash is not None and hmac.compare_digest(digest, self._hash):
             return Identity()
-        found = self._users.find_by_token(token)
-        return None if found is None else Identity(found.user, found.token_id)
+        credential = self._users.find_by_token(token)
+        return None if credential is None else Identity(credential.user, credential.token_id)
 
     def make_cookie(self, identity: Identity) -> str:
         """Return the value of a cookie that stands for a token, for a limited time."""
@@ -104,8 +104,8 @@ class AccessRules:
         """Return the owner and the key that signs the cookies of a token; a revoked token has no key."""
         if not token_id:
             return "", self._hash or ""
-        found = self._users.find_credential(token_id)
-        return ("", "") if found is None else (found.user, found.hash)
+        credential = self._users.find_credential(token_id)
+        return ("", "") if credential is None else (credential.user, credential.hash)
 
     def _find_identity(self, headers: Mapping[str, str]) -> Identity | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -169,8 +169,8 @@ def _add_headers(message: MutableMapping[str, Any], scope: Scope) -> None:
         "cache-control": "no-cache" if path.startswith("/static/") else "no-store",
     }
     names = {name.encode() for name in extra}
-    kept = [(name, value) for name, value in message.get("headers", []) if name.lower() not in names]
-    message["headers"] = [*kept, *((name.encode(), value.encode()) for name, value in extra.items())]
+    others = [(name, value) for name, value in message.get("headers", []) if name.lower() not in names]
+    message["headers"] = [*others, *((name.encode(), value.encode()) for name, value in extra.items())]
 
 
 async def _send_problem(send: Send, refusal: Refusal, path: str) -> None:

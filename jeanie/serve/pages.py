@@ -36,8 +36,8 @@ class PageStore:
         own.mkdir(mode=0o700, exist_ok=True)
         page = secrets.token_urlsafe(12)
         write_atomically(own / f"{page}.html", html.encode())
-        kept = sorted(own.glob("*.html"), key=_read_time)
-        for old in kept[:-_PAGES]:
+        pages = sorted(own.glob("*.html"), key=_read_time)
+        for old in pages[:-_PAGES]:
             old.unlink(missing_ok=True)
         return page
 

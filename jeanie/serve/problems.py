@@ -72,7 +72,7 @@ def _answer_http_error(request: Request, error: Exception) -> Response:
 
 def _answer_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    parts = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5]]
+    parts = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:5]]
     return make_problem(422, "; ".join(parts)[:1000])
 
 

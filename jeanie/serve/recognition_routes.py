@@ -117,12 +117,12 @@ def _add_search_routes(router: APIRouter, service: Service) -> None:
 
 def _explain(service: Service, own: Recogniser, motion: Motion, threshold: float) -> schemas.ExplainAnswer:
     with service.lock:
-        found = own.recognise(motion)
-        result = own.explain(motion, found)
+        answer = own.recognise(motion)
+        result = own.explain(motion, answer)
     values = result.json()
     page = service.pages.keep(own.library.owner, render_page(values, result.bodies))
     return schemas.ExplainAnswer(
-        answer=_describe_answer(found, threshold), explanation=values, page=f"/api/v1/explanations/{page}"
+        answer=_describe_answer(answer, threshold), explanation=values, page=f"/api/v1/explanations/{page}"
     )
 
 
@@ -138,21 +138,21 @@ def _find(service: Service, motion: Motion, k: int, threshold: float) -> schemas
 
     model, archive = service.recogniser.model, service.archive
     with service.search_lock:
-        found = find_in(model, motion, archive, k, cache=service.cache, skip_bad=True, progress=check_time)
-        hits = rate_matches(model, motion, archive, found)
+        matches = find_in(model, motion, archive, k, cache=service.cache, skip_bad=True, progress=check_time)
+        hits = rate_matches(model, motion, archive, matches)
     rows = [schemas.Hit(**hit.json()) for hit in hits if hit.confidence >= threshold]
     return schemas.Found(
-        results=rows, windows=found.windows, compared=found.compared, skipped=len(found.skipped)
+        results=rows, windows=matches.windows, compared=matches.compared, skipped=len(matches.skipped)
     )
 
 
-def _describe_answer(found: Recognition, threshold: float) -> schemas.Answer:
-    is_known = found.nearest is not None and found.confidence >= threshold and found.confidence > 0
+def _describe_answer(answer: Recognition, threshold: float) -> schemas.Answer:
+    is_known = answer.nearest is not None and answer.confidence >= threshold and answer.confidence > 0
     return schemas.Answer(
-        label=found.nearest if is_known else None,
-        confidence=round(found.confidence, 4),
-        distance=found.distance if isfinite(found.distance) else None,
-        nearest=found.nearest,
-        example=found.example,
-        scores=dict(found.scores),
+        label=answer.nearest if is_known else None,
+        confidence=round(answer.confidence, 4),
+        distance=answer.distance if isfinite(answer.distance) else None,
+        nearest=answer.nearest,
+        example=answer.example,
+        scores=dict(answer.scores),
     )

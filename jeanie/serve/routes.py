@@ -121,21 +121,23 @@ def _add_example_routes(router: APIRouter, service: Service) -> None:
     def list_examples(own: Own, label: Label) -> schemas.Examples:
         """List the numbers of the examples of an action."""
         known = check_label(own, label)
-        found: dict[str, list[int]] = {known: [], NEGATIVE_PREFIX + known: []}
+        numbers: dict[str, list[int]] = {known: [], NEGATIVE_PREFIX + known: []}
         for number, label_of_number in own.library.index().items():
-            if label_of_number in found:
-                found[label_of_number].append(number)
-        return schemas.Examples(label=known, examples=found[known], negative=found[NEGATIVE_PREFIX + known])
+            if label_of_number in numbers:
+                numbers[label_of_number].append(number)
+        return schemas.Examples(
+            label=known, examples=numbers[known], negative=numbers[NEGATIVE_PREFIX + known]
+        )
 
     @router.get("/examples/{example}")
     def get_example(own: Own, example: Id) -> schemas.ExampleFacts:
         """Return an example with its poses to draw."""
         check_example(own, example)
-        found = own.library.example(example)
-        motion = found.motion
+        stored = own.library.example(example)
+        motion = stored.motion
         return schemas.ExampleFacts(
             id=example,
-            label=found.label.removeprefix(NEGATIVE_PREFIX),
+            label=stored.label.removeprefix(NEGATIVE_PREFIX),
             layout=motion.layout.name,
             frames=len(motion),
             rate=motion.rate,

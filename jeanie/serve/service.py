@@ -73,8 +73,8 @@ class Service:
         if not owner:
             return self.recogniser
         with self._owners_lock:
-            found = self._owners.pop(owner, None) or self.recogniser.with_owner(owner)
-            self._owners[owner] = found
+            recogniser = self._owners.pop(owner, None) or self.recogniser.with_owner(owner)
+            self._owners[owner] = recogniser
             while len(self._owners) > _OWNERS:
                 self._owners.popitem(last=False)
-        return found
+        return recogniser

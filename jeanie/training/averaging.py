@@ -14,5 +14,5 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """
     for mean, weight in zip(average.parameters(), model.parameters(), strict=True):
         mean.lerp_(weight, 1 - decay)
-    for kept, current in zip(average.buffers(), model.buffers(), strict=True):
-        kept.copy_(current)
+    for averaged, current in zip(average.buffers(), model.buffers(), strict=True):
+        averaged.copy_(current)

@@ -324,8 +324,8 @@ class Metrics:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "metrics.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if _parse_episode(line) <= episode]
-        write_atomically(path, "".join(line + "\n" for line in kept).encode())
+        earlier = [line for line in lines if _parse_episode(line) <= episode]
+        write_atomically(path, "".join(line + "\n" for line in earlier).encode())
         self._file = self._stack.enter_context(path.open("a"))
         self._board = _open_tensorboard(folder / "events", episode)
         if self._board is not None:

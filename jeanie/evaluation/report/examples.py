@@ -137,7 +137,7 @@ def find_examples(
     1
     """
     rows = _select_rows(report.predictions[report.predictions.seed == 0], count)
-    found: list[Example] = []
+    examples: list[Example] = []
     for row in range(len(rows)):
         split = splits[int(rows.split[row])]
         model = model_of(models, split)
@@ -146,10 +146,10 @@ def find_examples(
         training = model.training
         model.eval()
         try:
-            found.append(_build_example(model, report, dataset, split, rows[row : row + 1]))
+            examples.append(_build_example(model, report, dataset, split, rows[row : row + 1]))
         finally:
             model.train(training)
-    return tuple(found)
+    return tuple(examples)
 
 
 def _select_rows(rows: Predictions, count: int) -> Predictions:

@@ -229,13 +229,13 @@ class Report:
             ],
             "variants": {
                 name: {
-                    "accuracy": _round(found.value),
-                    "ci95": _round(found.half),
-                    "interval": [_round(found.low), _round(found.high)],
+                    "accuracy": _round(estimate.value),
+                    "ci95": _round(estimate.half),
+                    "interval": [_round(estimate.low), _round(estimate.high)],
                     "over": unit,
                     "queries": len(self.variants[name]) // max(1, len(self.seeds)),
                 }
-                for name, (found, unit) in variants.items()
+                for name, (estimate, unit) in variants.items()
             },
             "commit": self.commit,
             "versions": dict(self.versions),

@@ -105,10 +105,12 @@ class Users:
         token_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or len(token) > _MAX_TOKEN or not token_id.isalnum():
             return None
-        found = self.find_credential(token_id)
-        expected = "" if found is None else found.hash
-        is_right = hmac.compare_digest(_compute_hash("" if found is None else found.salt, secret), expected)
-        return found if is_right else None
+        credential = self.find_credential(token_id)
+        expected = "" if credential is None else credential.hash
+        is_right = hmac.compare_digest(
+            _compute_hash("" if credential is None else credential.salt, secret), expected
+        )
+        return credential if is_right else None
 
 
 def _compute_hash(salt: str, secret: str) -> str:
