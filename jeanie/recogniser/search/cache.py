@@ -1,23 +1,23 @@
 """Cache the features of an archive's windows on disk. Several runs can share the cache.
 
-The entry of a group of clips is the files ``KEY-0.safetensors``, ``KEY-1.safetensors``, ... of a folder and,
-written last, ``KEY.json``. The key is a hash of the model, the windows and the state of the clips, so a changed clip
-gets a new entry. An entry without its JSON file is incomplete and is computed again.
+An entry holds the windows of one duration of a few clips: the files ``KEY-0.rows``, ``KEY-1.rows``, ... of a folder
+and, written last, ``KEY.json``. The key is a hash of the model, the windows and the states of the clips. Entries do not
+depend on the place of the clips in the archive, so a new or changed recording changes only the entry that it is in. An
+entry without its JSON file is incomplete and is computed again.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from numpy.typing import NDArray
 
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
@@ -27,38 +27,42 @@ from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
-from jeanie.recogniser.search.windows import (
-    count_window_frames,
-    cut_windows,
-    encode_windows,
-    project_features,
-)
+from jeanie.recogniser.search.encoding import Segments, encode_segments
+from jeanie.recogniser.search.rows import Projection, are_intact, build_row_type, pack_rows
+from jeanie.recogniser.search.windows import count_window_frames, cut_windows
 
 __all__ = [
     "CacheEntry",
-    "FeatureFile",
+    "DamagedRows",
     "FeatureRecipe",
+    "RowFile",
     "build_cache",
+    "delete_entry",
     "is_cache_file",
+    "is_current",
     "list_entries",
 ]
 
-FORMAT = 2
-_WINDOWS = 2048  # per file
-_CLIPS = 16  # per entry
-_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.safetensors)|clips\.json")
+FORMAT = 3
+_WINDOWS = 16384  # per file
+_PART = 2048  # rows read at once
+_CLIPS = 64  # per entry at most, and half as many on average
+_FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.(rows|safetensors))|clips\.json")
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureRecipe:
-    """How to compute features. ``rate`` applies to clips without a frame rate, ``basis`` gives coarse features."""
+    """How to compute rows. ``rate`` applies to clips without a frame rate.
+
+    Without a projection the model has no lower bound, and rows have no values.
+    """
 
     model: FewShotModel
     archive: Dataset
     folder: Path
     stride: float
     rate: float
-    basis: Tensor | None
+    projection: Projection | None
 
 
 @dataclass(frozen=True)
@@ -71,46 +75,107 @@ class CacheEntry:
 
 
 @dataclass(frozen=True)
-class FeatureFile:
-    """A file with the features of ``count`` windows. It is open only during a read."""
+class RowFile:
+    """A file with the rows of ``count`` windows of an entry."""
 
     path: Path
+    entry: CacheEntry
+    kind: np.dtype[Any]
     count: int
 
-    def read_windows(self, rows: slice) -> Int[Tensor, "window 3"]:
-        """Return clip, first frame and end frame (exclusive) of some windows."""
-        with safe_open(self.path, framework="pt") as file:
-            windows: Tensor = file.get_slice("windows")[rows]
-        return windows
+    def open(self) -> NDArray[Any]:
+        """Return the memory-mapped rows; the first number of each window is that of its clip within the entry.
 
-    def read_features(self, rows: slice, prefix: str = "fine.") -> Features:
-        """Return features of some windows; the prefix "coarse." gives the projected features."""
-        with safe_open(self.path, framework="pt") as file:
-            return _read_features(file, set(file.keys()), rows, prefix)
+        Raises:
+            DamagedRows: If the file is missing or has another size.
+        """
+        try:
+            if self.path.stat().st_size != self.count * self.kind.itemsize:
+                raise ValueError("wrong size")
+            return np.memmap(self.path, self.kind, "r", shape=(self.count,))
+        except (OSError, ValueError) as error:
+            raise DamagedRows(self, str(error)) from None
+
+    def read(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a copy of some rows, after a check of their sums.
+
+        Raises:
+            DamagedRows: If the file or a row is damaged.
+        """
+        return self._check(self.open()[places])
+
+    def read_in_parts(self) -> Iterator[NDArray[Any]]:
+        """Yield all rows in the memory map, after a check of their sums.
+
+        Raises:
+            DamagedRows: If the file or a row is damaged.
+        """
+        rows = self.open()
+        for start in range(0, self.count, _PART):
+            yield self._check(rows[start : start + _PART])
+
+    def _check(self, rows: NDArray[Any]) -> NDArray[Any]:
+        windows = rows["window"]
+        is_inside = (windows[:, 0] >= 0) & (windows[:, 0] < len(self.entry.clips)) & (windows[:, 1] >= 0)
+        if not are_intact(rows) or not bool((is_inside & (windows[:, 1] < windows[:, 2])).all()):
+            raise DamagedRows(self, "rows are damaged")
+        return rows
+
+
+class DamagedRows(DataError):
+    """A file of the cache is damaged, or was deleted during the search."""
+
+    def __init__(self, file: RowFile, reason: str) -> None:
+        super().__init__(f"{file.path}: {reason}")
+        self.file = file
 
 
 def is_cache_file(path: Path) -> bool:
-    """Return whether a file is one of a cache, by its name.
+    """Return whether a file is one of a cache, by its name; also files of earlier versions.
 
-    >>> is_cache_file(Path("0123456789abcdef0123456789abcdef-0.safetensors")), is_cache_file(Path("notes.json"))
+    >>> is_cache_file(Path("0123456789abcdef0123456789abcdef-0.rows")), is_cache_file(Path("notes.json"))
     (True, False)
     """
     return _FILE_NAME.fullmatch(path.name) is not None
+
+
+def is_current(path: Path) -> bool:
+    """Return whether this version reads a file of the cache. Files of earlier versions can be deleted."""
+    if path.name == "clips.json":
+        return True
+    try:
+        about = json.loads((path.parent / f"{path.name[:32]}.json").read_bytes())
+    except (OSError, ValueError):
+        return path.suffix == ".rows"  # it is being written
+    return isinstance(about, dict) and about.get("format") == FORMAT and path.suffix != ".safetensors"
 
 
 def list_entries(
     recipe: FeatureRecipe, duration_steps: Sequence[int], states: Sequence[str]
 ) -> list[CacheEntry]:
     """Return the entries of all clips in all durations."""
-    basis = b"" if recipe.basis is None else np.ascontiguousarray(recipe.basis.cpu().numpy()).tobytes()
-    key_parts = [FORMAT, fingerprint(recipe.model), hash_bytes(basis), recipe.stride, recipe.rate]
+    projection = b"" if recipe.projection is None else recipe.projection.get_bytes()
+    key_parts = [FORMAT, fingerprint(recipe.model), hash_bytes(projection), recipe.stride, recipe.rate]
+    start = hashlib.sha256(json.dumps(key_parts).encode())
     entries = []
-    for duration_step in duration_steps:
-        for at in range(0, len(states), _CLIPS):
-            clips = range(at, min(at + _CLIPS, len(states)))
-            text = json.dumps([*key_parts, duration_step, at, [states[clip] for clip in clips]])
-            entries.append(CacheEntry(hash_bytes(text)[:32], duration_step, clips))
+    for clips in _group_clips(states):
+        content = start.copy()
+        content.update(json.dumps([states[clip] for clip in clips]).encode())
+        for duration_step in duration_steps:
+            full = content.copy()
+            full.update(str(duration_step).encode())
+            entries.append(CacheEntry(full.hexdigest()[:32], duration_step, clips))
     return entries
+
+
+def _group_clips(states: Sequence[str]) -> Iterator[range]:
+    """Yield ranges of clips. Where a range ends depends on its last clip, so that other ranges stay as they are."""
+    start, share = 0, max(1, _CLIPS // 2)
+    for clip, state in enumerate(states):
+        is_end = int(hash_bytes(state)[:8], 16) % share == 0
+        if is_end or clip + 1 - start == _CLIPS or clip + 1 == len(states):
+            yield range(start, clip + 1)
+            start = clip + 1
 
 
 def build_cache(
@@ -120,85 +185,115 @@ def build_cache(
     jobs: int = 1,
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[FeatureFile], list[tuple[str, str]]]:
+) -> tuple[list[RowFile], list[tuple[str, str]]]:
     """Return the files of all entries, in order, and (clip, reason) of unreadable clips.
 
     Existing files are kept; ``jobs`` worker processes compute the others. An unreadable clip raises DataError, or is
     skipped with ``skip_bad``.
     """
     recipe.folder.mkdir(parents=True, exist_ok=True)
+    known = {portion.key: _read_entry(recipe.folder, portion) for portion in work}
     total = sum(len(portion.clips) for portion in work)
-    waiting = [portion for portion in work if _read_entry(recipe.folder, portion) is None]
+    waiting = [portion for portion in work if known[portion.key] is None]
     done = total - sum(len(portion.clips) for portion in waiting)
-    workers = min(jobs, max(1, len(waiting)))
-    for clips in run_parallel(_compute_entry, waiting, jobs=workers, shared=(recipe, skip_bad)):
+    # a recording is read once for all durations
+    tasks = [tuple(group) for _, group in groupby(waiting, lambda portion: portion.clips)]
+    workers = min(jobs, max(1, len(tasks)))
+    for clips in run_parallel(_compute_entries, tasks, jobs=workers, shared=(recipe, skip_bad)):
         done += clips
         if progress is not None:
             progress(done, total)
     if progress is not None:
         progress(total, total)
-    parts: list[FeatureFile] = []
+    files: list[RowFile] = []
     bad: dict[str, str] = {}
     for portion in work:
-        description = _read_entry(recipe.folder, portion)
+        description = known[portion.key] or _read_entry(recipe.folder, portion)
         if description is None:
             raise DataError(
                 f"{recipe.folder}: files of {portion.key} were deleted during the search; start again"
             )
-        _check_bad(description["bad"], skip_bad)
-        bad |= dict(description["bad"])
-        counts = enumerate(description["windows"])
-        parts += [FeatureFile(_get_path(recipe.folder, portion, place), count) for place, count in counts]
-    return parts, list(bad.items())
+        _check_bad(description.bad, skip_bad)
+        bad |= dict(description.bad)
+        files += description.files
+    return files, list(bad.items())
 
 
-def _compute_entry(recipe: FeatureRecipe, skip_bad: bool, portion: CacheEntry) -> int:
-    """Write the files of an entry and return its number of clips. Memory holds the windows of at most one file."""
-    batches: list[tuple[Tensor, Features]] = []
-    counts: list[int] = []
-    bad: list[tuple[str, str]] = []
-
-    def write() -> None:
-        windows = torch.cat([part for part, _ in batches])
-        fine = Features.cat([part for _, part in batches])
-        tensors = {"windows": windows} | _flatten_features(fine, "fine.")
-        if recipe.basis is not None:
-            tensors |= _flatten_features(project_features(fine, recipe.basis), "coarse.")
-        content = save(
-            {
-                name: tensor.cpu().clone(memory_format=torch.contiguous_format)
-                for name, tensor in tensors.items()
-            }
-        )
-        write_atomically(_get_path(recipe.folder, portion, len(counts)), content)
-        counts.append(len(windows))
-        batches.clear()
-
-    for clip in portion.clips:
-        try:
-            for windows, features in _compute_clip(recipe, portion.duration_step, clip):
-                batches.append((windows, features))
-                if sum(len(part) for part, _ in batches) >= _WINDOWS:
-                    write()
-        except (JeanieError, OSError) as error:
-            bad.append((f"clip {clip}", str(error) or type(error).__name__))
-            _check_bad(bad, skip_bad)
-    if batches:
-        write()
-    description = json.dumps({"windows": counts, "bad": bad})
-    write_atomically(recipe.folder / f"{portion.key}.json", description.encode())
-    return len(portion.clips)
+@dataclass(frozen=True)
+class _Description:
+    files: list[RowFile]
+    bad: list[tuple[str, str]]
 
 
-def _compute_clip(recipe: FeatureRecipe, duration_step: int, clip: int) -> Iterator[tuple[Tensor, Features]]:
-    """Yield windows of a clip with their features, in batches."""
-    motion = recipe.archive.motions[clip]
-    cut = cut_windows(motion, count_window_frames(duration_step, motion.rate or recipe.rate), recipe.stride)
-    done = 0
-    for features in encode_windows(recipe.model, motion, cut):
-        some = cut[done : done + len(features)]
-        done += len(features)
-        yield torch.tensor([(clip, start, end) for start, end in some]), features
+def _compute_entries(recipe: FeatureRecipe, skip_bad: bool, entries: Sequence[CacheEntry]) -> int:
+    """Write the files of entries of the same clips; return the number of clips in all durations.
+
+    Memory holds the windows of at most one file per entry.
+    """
+    writers = {portion.duration_step: _EntryWriter(recipe.folder, portion) for portion in entries}
+    clips = entries[0].clips
+    bad: dict[int, str] = {}
+
+    def note(place: int, error: Exception) -> None:
+        bad.setdefault(place, str(error) or type(error).__name__)
+        _check_bad([(f"clip {clips[place]}", bad[place])], skip_bad)
+
+    def list_segments() -> Iterator[Segments]:
+        for place, clip in enumerate(clips):
+            try:
+                motion = recipe.archive.motions[clip]
+            except (JeanieError, OSError) as error:
+                note(place, error)
+                continue
+            for step in writers:
+                length = count_window_frames(step, motion.rate or recipe.rate)
+                windows = cut_windows(motion, length, recipe.stride)
+                yield Segments((step, place, windows), motion, windows)
+
+    pieces = encode_segments(recipe.model, list_segments(), on_error=lambda tag, error: note(tag[1], error))
+    for names, features in pieces:
+        at = 0
+        for step, group in groupby(names, lambda name: name[0][0]):
+            windows = [(place, *cut[number]) for (_, place, cut), number in group]
+            writers[step].add(features[at : at + len(windows)], torch.tensor(windows), recipe.projection)
+            at += len(windows)
+    for writer in writers.values():
+        writer.finish(sorted(bad.items()))
+    return len(clips) * len(entries)
+
+
+class _EntryWriter:
+    """Collects the rows of an entry and writes its files, the description last."""
+
+    def __init__(self, folder: Path, entry: CacheEntry) -> None:
+        self.folder, self.entry = folder, entry
+        self.waiting: list[NDArray[Any]] = []
+        self.files: list[dict[str, Any]] = []
+
+    def add(self, features: Features, windows: torch.Tensor, projection: Projection | None) -> None:
+        """Add rows; rows of another type, and rows beyond the size of a file, begin a new file."""
+        rows = pack_rows(features, windows, projection)
+        if self.waiting and self.waiting[0].dtype != rows.dtype:
+            self._write()
+        self.waiting.append(rows)
+        if sum(map(len, self.waiting)) >= _WINDOWS:
+            self._write()
+
+    def finish(self, bad: Sequence[tuple[int, str]]) -> None:
+        """Write the remaining rows and the description."""
+        if self.waiting:
+            self._write()
+        about = {"format": FORMAT, "files": self.files, "bad": bad}
+        write_atomically(self.folder / f"{self.entry.key}.json", json.dumps(about).encode())
+
+    def _write(self) -> None:
+        rows = np.concatenate(self.waiting)
+        self.waiting.clear()
+        names = rows.dtype.names or ()
+        shape = list(rows["values"].shape[1:]) if "values" in names else None
+        about = {"rows": len(rows), "shape": shape, "second": "second" in names, "factor": "factor" in names}
+        write_atomically(_get_path(self.folder, self.entry, len(self.files)), rows.tobytes())
+        self.files.append(about)
 
 
 def _check_bad(bad: Sequence[Sequence[str]], skip_bad: bool) -> None:
@@ -207,50 +302,29 @@ def _check_bad(bad: Sequence[Sequence[str]], skip_bad: bool) -> None:
 
 
 def _get_path(folder: Path, portion: CacheEntry, place: int) -> Path:
-    return folder / f"{portion.key}-{place}.safetensors"
+    return folder / f"{portion.key}-{place}.rows"
 
 
-def _read_entry(folder: Path, portion: CacheEntry) -> dict[str, Any] | None:
-    """Return the description of an entry, or None unless all its files are complete."""
+def delete_entry(file: RowFile) -> None:
+    """Delete the description of the entry of a damaged file, so that it is computed again."""
+    (file.path.parent / f"{file.entry.key}.json").unlink(missing_ok=True)
+
+
+def _read_entry(folder: Path, portion: CacheEntry) -> _Description | None:
+    """Return the description of an entry, or None unless all its files have the right size."""
     try:
-        description = json.loads((folder / f"{portion.key}.json").read_bytes())
-        for place, count in enumerate(description["windows"]):
-            with safe_open(_get_path(folder, portion, place), framework="pt") as file:
-                if file.get_slice("windows").get_shape() != [count, 3]:
-                    return None
-        return {
-            "windows": description["windows"],
-            "bad": [(str(clip), str(why)) for clip, why in description["bad"]],
-        }
-    except (OSError, ValueError, TypeError, KeyError, SafetensorError):
+        about = json.loads((folder / f"{portion.key}.json").read_bytes())
+        if about["format"] != FORMAT:
+            return None
+        files = []
+        for place, part in enumerate(about["files"]):
+            shape = None if part["shape"] is None else tuple(map(int, part["shape"]))
+            kind = build_row_type(shape, has_second=bool(part["second"]), has_factor=bool(part["factor"]))
+            file = RowFile(_get_path(folder, portion, place), portion, kind, int(part["rows"]))
+            if file.path.stat().st_size != file.count * kind.itemsize or file.count < 1:
+                return None
+            files.append(file)
+        bad = [(f"clip {portion.clips[int(place)]}", str(reason)) for place, reason in about["bad"]]
+        return _Description(files, bad)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, DataError):
         return None
-
-
-def _flatten_features(features: Features, prefix: str) -> dict[str, Tensor]:
-    """Return features as named tensors; the second person is stored only if there is one."""
-    tensors = {f"{prefix}values": features.values, f"{prefix}counts": features.counts}
-    if features.paired is not None and features.second is not None:
-        tensors[f"{prefix}paired"] = features.paired
-        if bool(features.paired.any()):
-            tensors[f"{prefix}second"] = features.second
-    if features.factor is not None:
-        tensors[f"{prefix}factor"] = features.factor
-    for place, part in enumerate(features.components):
-        tensors |= _flatten_features(part, f"{prefix}component{place}.")
-    return tensors
-
-
-def _read_features(file: Any, names: set[str], rows: slice, prefix: str) -> Features:
-    def tensor(name: str) -> Tensor | None:
-        return file.get_slice(prefix + name)[rows] if prefix + name in names else None
-
-    values, counts, paired = tensor("values"), tensor("counts"), tensor("paired")
-    assert values is not None
-    assert counts is not None
-    second = tensor("second")
-    components: list[Features] = []
-    while f"{prefix}component{len(components)}.values" in names:
-        components.append(_read_features(file, names, rows, f"{prefix}component{len(components)}."))
-    if paired is not None and second is None:
-        second = values
-    return Features(values, counts, tuple(components), second, paired, tensor("factor"))

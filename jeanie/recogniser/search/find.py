@@ -3,39 +3,41 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import overload
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
+from jeanie.recogniser.search.bounds import compute_bounds, prepare_query
 from jeanie.recogniser.search.cache import (
-    FeatureFile,
+    DamagedRows,
     FeatureRecipe,
+    RowFile,
     build_cache,
+    delete_entry,
     list_entries,
 )
-from jeanie.recogniser.search.clip_states import read_clip_states
-from jeanie.recogniser.search.windows import (
-    compute_coarse_basis,
-    encode_windows,
-    project_features,
-    select_duration_steps,
+from jeanie.recogniser.search.candidates import (
+    Candidates,
+    Window,
+    compute_distances,
+    compute_overlap,
+    find_best,
 )
+from jeanie.recogniser.search.clip_states import read_clip_states
+from jeanie.recogniser.search.encoding import Segments
+from jeanie.recogniser.search.rows import compute_projection
+from jeanie.recogniser.search.windows import select_duration_steps
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["Match", "SearchResult", "find"]
 
-_UNIT = (
-    16  # windows that are always compared together, so that rounding is the same however many are left out
-)
-_FIRST = 8  # units compared before the first check of the bounds
-_SLACK = 1e-4, 1e-6  # share and size by which a bound may be off through rounding
 _SHIFTS = (0.0, -0.5, -0.25, 0.25, 0.5)  # of a stride
 _LENGTHS = (1.0, 0.84, 0.92, 1.09, 1.19)  # of a window; select_duration_steps are 1.41 apart
 
@@ -80,20 +82,6 @@ class SearchResult(Sequence[Match]):
     def __getitem__(self, index: slice) -> tuple[Match, ...]: ...
     def __getitem__(self, index: int | slice) -> Match | tuple[Match, ...]:
         return self.matches[index]
-
-
-@dataclass(frozen=True)
-class _Window:
-    """A compared window. ``order`` also sorts windows of equal distance."""
-
-    distance: float
-    clip: int
-    start: int
-    end: int
-
-    @property
-    def order(self) -> tuple[float, int, int, int]:
-        return self.distance, self.clip, self.start, self.end
 
 
 def find(
@@ -151,19 +139,20 @@ def find(
     with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
         keep = cache is not None and states is not None
         folder = Path(cache) if keep and cache is not None else Path(scratch)
-        basis = compute_coarse_basis(model)
-        recipe = FeatureRecipe(model, archive, folder, stride, rate, basis)
+        recipe = FeatureRecipe(model, archive, folder, stride, rate, compute_projection(model))
         work = list_entries(recipe, duration_steps, states or [str(clip) for clip in range(len(archive))])
-        parts, bad = build_cache(recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
-        bounds = _compute_bounds(model, query, parts, basis if prune else None)
-        best, compared = _find_best(model, query, parts, bounds, k, overlap)
-    matches: list[Match] = []
-    for clip, windows in groupby(sorted(best, key=lambda window: window.clip), lambda window: window.clip):
-        motion = archive.motions[clip]
-        in_clip = [_make_match(motion, window) for window in windows]
-        matches += _refine_matches(model, query, motion, in_clip, stride, overlap) if refine else in_clip
-    matches.sort(key=lambda match: (match.distance, match.clip, match.start, match.end))
-    return SearchResult(tuple(matches), sum(part.count for part in parts), compared, tuple(bad))
+        for is_last in (False, True):
+            files, bad = build_cache(recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
+            try:
+                candidates = _collect_candidates(recipe, query, files, prune)
+                break
+            except DamagedRows as error:
+                if is_last:
+                    raise
+                delete_entry(error.file)
+    best, compared = find_best(model, query, archive, candidates, k, overlap)
+    matches = _refine(model, query, archive, best, stride, overlap, refine)
+    return SearchResult(tuple(matches), len(candidates.bounds), compared, tuple(bad))
 
 
 def _check_arguments(k: int, stride: float, overlap: float, rate: float, jobs: int, archive: Dataset) -> None:
@@ -186,86 +175,48 @@ def _encode_query(model: FewShotModel, example: Motion) -> Features:
     return model.features(model.collate([example]), "query")
 
 
-@torch.no_grad()
-def _compute_bounds(
-    model: FewShotModel, query: Features, parts: Sequence[FeatureFile], basis: Tensor | None
-) -> list[tuple[float, int, int]]:
-    """Return (lower bound, file, unit) of all units of windows, sorted by bound."""
-    bounds: list[tuple[float, int, int]] = []
-    for place, part in enumerate(parts):
-        count, units = part.count, -(-part.count // _UNIT)
-        if basis is None:
-            bounds += [(-torch.inf, place, unit) for unit in range(units)]
-            continue
-        coarse = part.read_features(slice(0, count), "coarse.")
-        bound = (
-            model.compare(project_features(query, basis), coarse)[0].double() * (1 - _SLACK[0]) - _SLACK[1]
-        )
-        padded = torch.cat([bound, bound.new_full((units * _UNIT - count,), torch.inf)])
-        least = padded.unflatten(0, (units, _UNIT)).amin(1).tolist()
-        bounds += [(value, place, unit) for unit, value in enumerate(least)]
-    return sorted(bounds)
-
-
-@torch.no_grad()
-def _find_best(
-    model: FewShotModel,
-    query: Features,
-    parts: Sequence[FeatureFile],
-    bounds: Sequence[tuple[float, int, int]],
-    k: int,
-    overlap: float,
-) -> tuple[list[_Window], int]:
-    """Return the k best windows without too much overlap, and the number of compared windows.
-
-    The search stops when the bounds of all other units are above the distance of the k-th window. No other window can
-    then change the result.
-    """
-    compared: list[_Window] = []
-    best: list[_Window] = []
-    done, step = 0, _FIRST
-    while done < len(bounds) and (len(best) < k or bounds[done][0] <= best[-1].distance):
-        for _, place, unit in bounds[done : done + step]:
-            compared += _compare_unit(model, query, parts[place], unit)
-        done, step = done + step, 2 * step
-        compared.sort(key=lambda window: window.order)
-        best = _suppress_overlaps(compared, k, overlap)
-    return best, len(compared)
-
-
-def _compare_unit(model: FewShotModel, query: Features, part: FeatureFile, unit: int) -> list[_Window]:
-    rows = slice(unit * _UNIT, min((unit + 1) * _UNIT, part.count))
-    distances = model.compare(query, part.read_features(rows))[0].tolist()
-    return [
-        _Window(distance, *window)
-        for distance, window in zip(distances, part.read_windows(rows).tolist(), strict=True)
-    ]
-
-
-def _suppress_overlaps(windows: Sequence[_Window], k: int, overlap: float) -> list[_Window]:
-    """Return the first k windows that share at most ``overlap`` of the shorter one with an earlier one."""
-    selected: list[_Window] = []
-    for window in windows:
-        if len(selected) == k:
-            break
-        others = (other for other in selected if other.clip == window.clip)
-        if not any(_compute_overlap(window, other) > overlap for other in others):
-            selected.append(window)
-    return selected
-
-
-def _compute_overlap(window: _Window | Match, other: _Window | Match) -> float:
-    common = min(window.end, other.end) - max(window.start, other.start)
-    return max(0, common) / min(window.end - window.start, other.end - other.start)
-
-
-def _make_match(motion: Motion, window: _Window) -> Match:
+def _make_match(motion: Motion, window: Window) -> Match:
     return Match(
         window.clip, motion.name, motion.label, window.start, window.end, motion.rate, window.distance
     )
 
 
-@torch.no_grad()
+def _collect_candidates(
+    recipe: FeatureRecipe, query: Features, files: Sequence[RowFile], prune: bool
+) -> Candidates:
+    """Return all windows of the archive with their bounds; without a bound it is minus infinity."""
+    bounded = None if recipe.projection is None or not prune else prepare_query(query, recipe.projection)
+    windows, bounds = [np.empty((0, 3), np.int64)], [np.empty(0, np.float32)]
+    for file in files:
+        for rows in file.read_in_parts():
+            window = rows["window"].astype(np.int64)
+            window[:, 0] += file.entry.clips.start
+            windows.append(window)
+            if bounded is None:
+                bounds.append(np.full(len(rows), -np.inf, np.float32))
+            else:
+                bounds.append(compute_bounds(recipe.model, bounded, rows))
+    return Candidates(np.concatenate(windows), np.concatenate(bounds)).sort()
+
+
+def _refine(
+    model: FewShotModel,
+    query: Features,
+    archive: Dataset,
+    best: Sequence[Window],
+    stride: float,
+    overlap: float,
+    refine: bool,
+) -> list[Match]:
+    """Return the best windows as matches, sorted by distance; with ``refine``, with better ends."""
+    matches: list[Match] = []
+    for clip, windows in groupby(sorted(best, key=lambda window: window.clip), lambda window: window.clip):
+        motion = archive.motions[clip]
+        in_clip = [_make_match(motion, window) for window in windows]
+        matches += _refine_matches(model, query, motion, in_clip, stride, overlap) if refine else in_clip
+    return sorted(matches, key=lambda match: (match.distance, match.clip, match.start, match.end))
+
+
 def _refine_matches(
     model: FewShotModel,
     query: Features,
@@ -278,19 +229,21 @@ def _refine_matches(
     best = list(matches)
     for index, match in enumerate(matches):
         others = [other for i, other in enumerate(best) if i != index]
-        for length in dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS):
-            segments = _list_segments_around(match, length, len(motion), stride)
-            shifted = [replace(match, start=start, end=end) for start, end in segments]
-            candidates = [
-                candidate
-                for candidate in shifted
-                if not any(_compute_overlap(candidate, other) > overlap for other in others)
-                and _is_visible(motion, candidate)
-            ]
-            distances = _compute_distances(model, query, motion, candidates)
-            for candidate, distance in zip(candidates, distances, strict=True):
-                if distance < best[index].distance:
-                    best[index] = replace(candidate, distance=distance)
+        lengths = dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS)
+        places = (_list_segments_around(match, length, len(motion), stride) for length in lengths)
+        shifted = [replace(match, start=start, end=end) for start, end in chain.from_iterable(places)]
+        candidates = [
+            candidate
+            for candidate in shifted
+            if (candidate.start, candidate.end) != (match.start, match.end)
+            and not any(compute_overlap(candidate, other) > overlap for other in others)
+            and _is_visible(motion, candidate)
+        ]
+        segments = Segments(None, motion, [(candidate.start, candidate.end) for candidate in candidates])
+        distances = compute_distances(model, query, [segments])
+        for candidate, distance in zip(candidates, distances, strict=True):
+            if distance < best[index].distance:
+                best[index] = replace(candidate, distance=distance)
     return best
 
 
@@ -304,12 +257,3 @@ def _list_segments_around(match: Match, length: int, frames: int, stride: float)
 
 def _is_visible(motion: Motion, match: Match) -> bool:
     return int(motion.valid[match.start : match.end].flatten(1).any(1).sum()) >= 2
-
-
-def _compute_distances(
-    model: FewShotModel, query: Features, motion: Motion, matches: Sequence[Match]
-) -> list[float]:
-    distances: list[float] = []
-    for features in encode_windows(model, motion, [(match.start, match.end) for match in matches]):
-        distances += model.compare(query, features)[0].tolist()
-    return distances

@@ -1,7 +1,6 @@
-"""Cut long recordings into windows and compute their features, which a search compares with an example."""
+"""Cut long recordings into windows, and find directions in which their features vary."""
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -14,25 +13,22 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError
 from jeanie.fewshot.config import FvmConfig, JeanieConfig
 from jeanie.fewshot.features import Features
-from jeanie.fewshot.inputs import CANONICAL_FRAMES, Batch
 from jeanie.fewshot.model import FewShotModel
-from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.motion import Motion
 
 __all__ = [
+    "compute_centre_and_basis",
     "compute_coarse_basis",
     "count_window_frames",
     "cut_windows",
-    "encode_windows",
     "project_features",
     "select_duration_steps",
 ]
 
-_TOGETHER = 128  # windows encoded at once
 _SEEN = 0.5  # minimum share of a window's frames with a visible person
 _DIRECTIONS = 64  # of the features, with most of the variance between motions
 # Any orthonormal directions give valid bounds, so a model may keep its basis when its weights change.
-_bases: WeakKeyDictionary[FewShotModel, Tensor | None] = WeakKeyDictionary()
+_bases: WeakKeyDictionary[FewShotModel, tuple[Tensor, Tensor] | None] = WeakKeyDictionary()
 _EVERY = 3  # one in three of the generated motions is enough
 
 
@@ -75,49 +71,6 @@ def cut_windows(motion: Motion, length: int, stride: float) -> list[tuple[int, i
     return [(a, b) for a, b in segments if int(total[b] - total[a]) >= max(2, math.ceil(_SEEN * (b - a)))]
 
 
-def encode_windows(
-    model: FewShotModel, motion: Motion, windows: Sequence[tuple[int, int]]
-) -> Iterator[Features]:
-    """Yield the support features of windows of one recording, in batches.
-
-    They equal the features of ``motion[start:end]`` for each window. Windows of a single person who is visible in
-    every frame are prepared in one step.
-    """
-    together = (
-        model.config.inputs.prepare.body == "canonical"
-        and not model.components
-        and motion.persons == 1
-        and len({end - start for start, end in windows}) == 1
-        and bool(motion.valid.flatten(1).any(1).all())
-    )
-    for at in range(0, len(windows), _TOGETHER):
-        some = windows[at : at + _TOGETHER]
-        if together:
-            batch = _make_batch(
-                motion, some, model.config.inputs.prepare.frames or CANONICAL_FRAMES, model.dtype
-            )
-        else:
-            batch = model.collate([motion[start:end] for start, end in some])
-        with torch.no_grad():
-            features = model.features(batch, "support")
-        yield features
-
-
-def _make_batch(motion: Motion, windows: Sequence[tuple[int, int]], frames: int, dtype: torch.dtype) -> Batch:
-    """Return windows as a batch of canonical bodies. Each window becomes one person of a single motion."""
-    length = windows[0][1] - windows[0][0]
-    index = torch.tensor([start for start, _ in windows])
-    if len(windows) == 2:
-        index = torch.cat([index, index[:1]])  # two persons would be turned to face each other
-    at = index + torch.arange(length)[:, None]
-    crowd = motion.replace(joints=motion.joints[at, 0], valid=motion.valid[at, 0])
-    bodies, valid = compute_canonical_body(crowd, frames, dtype)
-    count = len(windows)
-    joints = bodies[:, :count].transpose(0, 1)[:, None].contiguous()
-    is_valid = valid[:, :count].transpose(0, 1)[:, None].contiguous()
-    return Batch(joints, is_valid, torch.full((count,), frames), BODY)
-
-
 @torch.no_grad()
 def compute_coarse_basis(model: FewShotModel) -> Float[Tensor, "feature direction"] | None:
     """Return the orthonormal directions in which features of generated motions vary most, for lower bounds.
@@ -127,6 +80,15 @@ def compute_coarse_basis(model: FewShotModel) -> Float[Tensor, "feature directio
     if that does not hold: for models with components, distances that are not sums along a path, divergences, or a
     temperature that depends on the costs. Also return None if the features have few dimensions.
     """
+    found = compute_centre_and_basis(model)
+    return None if found is None else found[1]
+
+
+@torch.no_grad()
+def compute_centre_and_basis(
+    model: FewShotModel,
+) -> tuple[Float[Tensor, " feature"], Float[Tensor, "feature direction"]] | None:
+    """Return the mean feature of generated motions and ``compute_coarse_basis``, the main direction last."""
     align = model.config.align
     if model.components or model.layout is None or not isinstance(align, JeanieConfig | FvmConfig):
         return None
@@ -137,14 +99,17 @@ def compute_coarse_basis(model: FewShotModel) -> Float[Tensor, "feature directio
     return _bases[model]
 
 
-def _compute_directions(model: FewShotModel) -> Float[Tensor, "feature direction"] | None:
+def _compute_directions(
+    model: FewShotModel,
+) -> tuple[Float[Tensor, " feature"], Float[Tensor, "feature direction"]] | None:
     clips = open_synthetic(subjects=1, takes=1, cameras=1).motions[::_EVERY]
     values = model.features(model.collate(clips), "support").flatten_blocks().double()
     if values.shape[1] <= _DIRECTIONS:
         return None
-    values = values - values.mean(0)
+    centre = values.mean(0)
+    values = values - centre
     basis: Tensor = torch.linalg.eigh(values.T @ values)[1][:, -_DIRECTIONS:].to(model.dtype)
-    return basis
+    return centre.to(model.dtype), basis
 
 
 def project_features(features: Features, basis: Float[Tensor, "feature direction"]) -> Features:

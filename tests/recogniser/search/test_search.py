@@ -18,13 +18,15 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
-from jeanie.recogniser.search import find as search
+from jeanie.recogniser.search import candidates as search
+from jeanie.recogniser.search.bounds import compute_bounds, prepare_query
+from jeanie.recogniser.search.encoding import encode_windows
 from jeanie.recogniser.search.find import find
+from jeanie.recogniser.search.rows import compute_projection, pack_rows
 from jeanie.recogniser.search.windows import (
     compute_coarse_basis,
     count_window_frames,
     cut_windows,
-    encode_windows,
     project_features,
     select_duration_steps,
 )
@@ -84,8 +86,7 @@ def test_the_answer_is_that_of_looking_at_every_window(model, archive, cache_fol
 
 
 def test_leaving_windows_out_changes_nothing(model, archive, cache_folder, monkeypatch):
-    """Units of 4 windows and few at a time, so that a small archive has something to leave out."""
-    monkeypatch.setattr(search, "_UNIT", 4)
+    """Few windows at a time, so that a small archive has something to leave out."""
     monkeypatch.setattr(search, "_FIRST", 1)
     left_out = 0
     for action in ("wave", "squat"):
@@ -217,6 +218,12 @@ def test_bounds_are_never_above_the_distance(changes):
     )
     assert (bound <= whole + 1e-5).all()
     assert (bound[0, 1:] > 0.2 * whole[0, 1:]).all()
+    projection = compute_projection(model)
+    rows = pack_rows(support, torch.zeros(len(support), 3, dtype=torch.int32), projection)
+    for place in range(len(query)):
+        one = query[place : place + 1]
+        rounded = torch.from_numpy(compute_bounds(model, prepare_query(one, projection), rows))
+        assert (rounded <= whole[place]).all()
 
 
 @pytest.mark.parametrize("changes", [{"align.normalise": "divergence"}, {"align.method": "pool"}])

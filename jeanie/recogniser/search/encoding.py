@@ -1,0 +1,249 @@
+"""Encode the windows of recordings: windows of equal length are prepared in one step, from joints converted once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from jeanie.encoders.fast_temporal import FastTemporalEncoder, can_run_fast
+from jeanie.errors import JeanieError
+from jeanie.fewshot.features import Features
+from jeanie.fewshot.inputs import CANONICAL_FRAMES, Batch, arrange
+from jeanie.fewshot.model import FewShotModel
+from jeanie.skeleton.canonical_body import (
+    BODY,
+    CORE,
+    append_path,
+    average_over_time,
+    normalise_bodies,
+)
+from jeanie.skeleton.convert import convert
+from jeanie.skeleton.motion import Motion
+
+__all__ = ["Segments", "encode_segments", "encode_windows", "get_fast_encoder"]
+
+_TOGETHER = 64  # windows encoded at once: more do not fit into the cache of a processor core
+_encoders: WeakKeyDictionary[FewShotModel, tuple[tuple[int, ...], FastTemporalEncoder]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Windows of one recording, and what the caller knows them by."""
+
+    tag: Any
+    motion: Motion
+    windows: Sequence[tuple[int, int]]
+
+
+def encode_windows(
+    model: FewShotModel, motion: Motion, windows: Sequence[tuple[int, int]]
+) -> Iterator[Features]:
+    """Yield the support features of windows of one recording, in batches, in order.
+
+    They equal the features of ``motion[start:end]`` for each window, up to rounding.
+    """
+    for _, features in encode_segments(model, [Segments(None, motion, windows)]):
+        yield features
+
+
+def encode_segments(
+    model: FewShotModel,
+    segments: Iterable[Segments],
+    *,
+    batch: int | None = None,
+    on_error: Callable[[Any, Exception], None] | None = None,
+) -> Iterator[tuple[list[tuple[Any, int]], Features]]:
+    """Yield ((tag, number of the window), ...) and the support features of windows of many recordings, in order.
+
+    Windows of one length are prepared in one step if a single person is visible in every frame and no joint is missing
+    for a part of the time.
+
+    Args:
+        model: The model.
+        segments: The windows. A recording is read when its windows are encoded.
+        batch: Number of windows that are always encoded at once, so that the features of a window do not depend on the
+            others; the last batch is filled up. By default a batch has as many windows as are fast.
+        on_error: Called with the tag and the error of windows that cannot be prepared; without it, errors are raised.
+    """
+    step = batch or _TOGETHER
+    names: list[tuple[Any, int]] = []
+    waiting: list[_Input] = []
+
+    def flush() -> tuple[list[tuple[Any, int]], Features]:
+        count = min(step, len(names))
+        done = names[:count]
+        del names[:count]
+        return done, _encode_inputs(model, _take(waiting, count), step if batch is not None else count)
+
+    for segment in segments:
+        for first, prepared in _skip_errors(_prepare_segments(model, segment, step), segment.tag, on_error):
+            if waiting and not waiting[0].fits(prepared):
+                while names:
+                    yield flush()
+            waiting.append(prepared)
+            names += [(segment.tag, first + at) for at in range(len(prepared))]
+            while len(names) >= step:
+                yield flush()
+    while names:
+        yield flush()
+
+
+def _skip_errors(
+    pieces: Iterator[tuple[int, "_Input"]], tag: Any, on_error: Callable[[Any, Exception], None] | None
+) -> Iterator[tuple[int, "_Input"]]:
+    try:
+        yield from pieces
+    except (JeanieError, OSError) as error:
+        if on_error is None:
+            raise
+        on_error(tag, error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Input:
+    """Prepared windows: the input of the fast network, or a batch for the model."""
+
+    fast: Tensor | None
+    slow: Batch | None
+
+    def __len__(self) -> int:
+        return len(self.fast) if self.fast is not None else len(self.slow or ())
+
+    def fits(self, other: "_Input") -> bool:
+        """Return whether both can be encoded at once."""
+        return self.fast is not None and other.fast is not None
+
+    def split(self, count: int) -> "tuple[_Input, _Input]":
+        """Return the first windows and the others."""
+        if self.fast is not None:
+            return _Input(self.fast[:count], None), _Input(self.fast[count:], None)
+        assert self.slow is not None
+        return _Input(None, self.slow[slice(count)]), _Input(None, self.slow[slice(count, None)])
+
+
+def _take(waiting: list[_Input], count: int) -> list[_Input]:
+    """Remove and return the first ``count`` windows."""
+    taken: list[_Input] = []
+    while count:
+        first = waiting.pop(0)
+        if len(first) > count:
+            first, rest = first.split(count)
+            waiting.insert(0, rest)
+        taken.append(first)
+        count -= len(first)
+    return taken
+
+
+def _encode_inputs(model: FewShotModel, inputs: Sequence[_Input], fill: int) -> Features:
+    """Return the features of windows; up to ``fill`` windows are added for the computation."""
+    count = sum(map(len, inputs))
+    missing = fill - count
+    if inputs[0].fast is not None:
+        parts = [part.fast for part in inputs if part.fast is not None]
+        fast = get_fast_encoder(model)
+        assert fast is not None
+        values = fast(torch.cat([*parts, parts[0][:1].expand(missing, -1, -1)]))[:count]
+        counts = torch.full((count,), values.shape[1])
+        if model.config.align.persons != "matched":
+            return Features(values, counts)
+        return Features(values, counts, second=values, paired=torch.zeros(count, dtype=torch.bool))
+    (batch,) = (part.slow for part in inputs)
+    assert batch is not None
+    with torch.no_grad():
+        return model.features(batch, "support")
+
+
+def _prepare_segments(model: FewShotModel, segment: Segments, step: int) -> Iterator[tuple[int, _Input]]:
+    """Yield the number of the first window and some prepared windows."""
+    core = _convert_to_core(model, segment.motion)
+    frames = model.config.inputs.prepare.frames or CANONICAL_FRAMES
+    fast = get_fast_encoder(model) if core is not None and FastTemporalEncoder.takes(frames) else None
+    first = 0
+    for _, group in groupby(segment.windows, lambda window: window[1] - window[0]):
+        windows = list(group)
+        for at in range(0, len(windows), step):
+            some = windows[at : at + step]
+            if core is None:
+                yield first, _Input(None, model.collate([segment.motion[start:end] for start, end in some]))
+            else:
+                batch = _prepare_windows(*core, some, frames).to(model.device, model.dtype)
+                yield first, _arrange(model, batch) if fast is not None else _Input(None, batch)
+            first += len(some)
+
+
+@torch.inference_mode()
+def _arrange(model: FewShotModel, batch: Batch) -> _Input:
+    blocks, _ = arrange(batch, model.config.inputs, None, model.hidden_joints)
+    return _Input(blocks[:, 0].flatten(-3), None)
+
+
+def _convert_to_core(
+    model: FewShotModel, motion: Motion
+) -> tuple[Float[Tensor, "frame 15 3"], Bool[Tensor, " 15"]] | None:
+    """Return the core joints of a recording and which of them are known, or None if windows are prepared one by one."""
+    if (
+        model.config.inputs.prepare.body != "canonical"
+        or model.components
+        or motion.persons != 1
+        or not bool(motion.valid.flatten(1).any(1).all())
+    ):
+        return None
+    core = convert(motion, CORE)
+    present = core.valid[:, 0].any(0)
+    if not bool((core.valid[:, 0] == present).all()):
+        return None
+    joints = core.joints[:, 0]
+    if core.layout.up == "z":
+        x, y, z = joints.unbind(-1)
+        joints = torch.stack([x, z, -y], -1)
+    return joints.to(model.dtype), present
+
+
+@lru_cache(64)
+def _compute_resampling(length: int, frames: int, dtype: torch.dtype) -> Float[Tensor, "{frames} {length}"]:
+    """Return the matrix that resamples ``length`` frames as ``average_over_time`` does."""
+    return average_over_time(torch.eye(length, dtype=dtype)[:, :, None], frames)[..., 0].contiguous()
+
+
+def _prepare_windows(
+    joints: Float[Tensor, "frame 15 3"],
+    present: Bool[Tensor, " 15"],
+    windows: Sequence[tuple[int, int]],
+    frames: int,
+) -> Batch:
+    """Return windows of equal length as a batch of canonical bodies."""
+    count, length = len(windows), windows[0][1] - windows[0][0]
+    index = torch.tensor([start for start, _ in windows])[:, None] + torch.arange(length)
+    resampling = _compute_resampling(length, frames, joints.dtype)
+    sampled = (resampling @ joints.flatten(1)[index]).unflatten(-1, (-1, 3))
+    known = present.expand(count, -1)
+    bodies, valid = append_path(*normalise_bodies(sampled, known), known)
+    is_valid = valid[:, None, None].expand(count, 1, frames, valid.shape[1])
+    return Batch(bodies[:, None], is_valid, torch.full((count,), frames), BODY)
+
+
+def get_fast_encoder(model: FewShotModel) -> FastTemporalEncoder | None:
+    """Return the fast form of the network of a model, or None for other models. It follows changes of the weights."""
+    network: Any = model.encoder.net[-1] if isinstance(model.encoder.net, torch.nn.Sequential) else None
+    if (
+        not can_run_fast(network)
+        or model.components
+        or model.hubness_correction is not None
+        or model.config.views.kind != "none"
+        or model.config.inputs.block != 1
+        or model.config.inputs.stride != 1.0
+        or model.device.type != "cpu"
+    ):
+        return None
+    versions = tuple(value for weight in model.parameters() for value in (weight.data_ptr(), weight._version))
+    known = _encoders.get(model)
+    if known is None or known[0] != versions:
+        known = versions, FastTemporalEncoder(network)
+        _encoders[model] = known
+    return known[1]
