@@ -15,6 +15,7 @@ from jeanie.cli.enrol import enrol
 from jeanie.cli.evaluate import evaluate
 from jeanie.cli.export_onnx import export_onnx
 from jeanie.cli.find import find
+from jeanie.cli.index import index
 from jeanie.cli.info import info
 from jeanie.cli.label import label
 from jeanie.cli.layout import layout
@@ -42,7 +43,7 @@ __all__ = ["COMMANDS", "app", "get_command_name", "main"]
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Recognise": (enrol, recognise, watch, serve, record, calibrate, align, actions, rename, forget),
     "Exercise": (count, score),
-    "Search and label": (find, label),
+    "Search and label": (find, index, label),
     "Research": (protocols, methods, train, evaluate, tables, tune, pretrain),
     "Data": (info, layout, prepare, setups),
     "Admin": (export, import_, export_onnx, cache),

@@ -50,6 +50,10 @@ def find(
         Path | None,
         typer.Option(help="Write an HTML page that plays the segments and exports a selection as CSV."),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Compare the example with every window, also if there is an index."),
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes that read recordings.")] = 1,
     cache: Annotated[
         Path | None,
@@ -71,7 +75,7 @@ def find(
         loaded, dataset = model.load(), open_source(archive, pattern, options)
         with show_progress(not as_json) as bar:
             result = find_in(
-                loaded, query, dataset, k,
+                loaded, query, dataset, k, exact=True if exact else None,
                 jobs=jobs, cache=cache or get_default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
         hits = [hit for hit in rate_matches(loaded, query, dataset, result) if hit.confidence >= threshold]
@@ -87,7 +91,10 @@ def find(
         if as_json:
             facts = {
                 "windows": result.windows,
+                "looked_at": result.looked_at,
                 "compared": result.compared,
+                "exact": result.exact,
+                "recall": result.recall,
                 "results": rows,
                 "skipped": skipped,
             }
@@ -114,6 +121,14 @@ def _print_result(result: SearchResult, hits: list[Hit], files: dict[str, str]) 
         table.add_row(escape(hit.file), *place, *cells, "" if hit.label is None else escape(str(hit.label)))
     print_table(table)
     share = 100 * result.compared / max(1, result.windows)
-    typer.echo(f"{result.windows} windows, {share:.1f} % of them aligned", err=True)
+    if result.exact:
+        typer.echo(f"{result.windows} windows, {share:.1f} % of them aligned", err=True)
+    else:
+        recall = "not measured" if result.recall is None else f"{100 * result.recall:.1f} %"
+        typer.echo(
+            f"{result.windows} windows, {result.looked_at} looked at, {result.compared} aligned; recall {recall} "
+            "(--exact compares all)",
+            err=True,
+        )
     for name, path in files.items():
         typer.echo(f"{name}: {path}", err=True)

@@ -271,7 +271,8 @@ def test_errors_name_the_options_of_the_command(tmp_path):
         (("info", "x.csv", "--format", "medaipipe"), "did you mean 'mediapipe'?"),
         (("prepare", "msraction3", "nowhere", "out"), "did you mean 'msraction3d'?"),
         (("recognize", "x.csv"), "recognise"),
-        (("cache", "--older", "3"), "--older belongs to --clear"),
+        (("cache", "--older", "3"), "--older and --outdated belong to --clear"),
+        (("cache", "--outdated"), "--older and --outdated belong to --clear"),
     ],
 )
 def test_a_wrong_name_gets_a_suggestion(arguments, message):
@@ -292,6 +293,22 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, content):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clap.npz", "recording.csv"]
 
 
+def test_an_index_is_built_updated_and_cleared(folder, search, tmp_path):
+    pytest.importorskip("faiss")
+    options = ("--seconds", 2, "--samples", 2, "--cache", tmp_path / "cache", "--json")
+    first = check("index", run("index", folder / "in", *options).stdout)
+    assert first["added"] == first["windows"] > 0
+    again = check("index", run("index", folder / "in", *options).stdout)
+    assert (again["added"], again["removed"], again["windows"]) == (0, 0, first["windows"])
+    shown = run("index", folder / "in", *options[:-1])
+    assert "recall" in shown.stdout
+    found = run("find", folder / "kick.npz", folder / "in", "--exact", "--cache", tmp_path / "cache", "--json")
+    assert check("find", found.stdout)["exact"]
+    done = json.loads(run("cache", "--cache", tmp_path / "cache", "--clear", "--json").stdout)
+    assert done["removed"]["bytes"] > first["bytes"]
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
 def test_the_cache_is_shown_and_cleared(folder, search):
     kept = folder / "cache" / "notes.json"
     kept.write_text("mine")
@@ -300,6 +317,10 @@ def test_the_cache_is_shown_and_cleared(folder, search):
     assert before["bytes"] > 0
     young = json.loads(run("cache", "--cache", folder / "cache", "--clear", "--older", 1, "--json").stdout)
     assert young["removed"]["files"] == 0
+    assert before["outdated"]["files"] == 0
+    (folder / "cache" / f"{'0' * 32}-0.safetensors").write_bytes(b"of an earlier version")
+    old = json.loads(run("cache", "--cache", folder / "cache", "--clear", "--outdated", "--json").stdout)
+    assert old["removed"]["files"] == old["outdated"]["files"] == 1
     done = json.loads(run("cache", "--cache", folder / "cache", "--clear", "--json").stdout)
     assert done["removed"] == {key: before[key] for key in ("files", "entries", "bytes")}
     assert list((folder / "cache").iterdir()) == [kept]

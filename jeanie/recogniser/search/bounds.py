@@ -34,6 +34,7 @@ class BoundedQuery:
     error: float
 
 
+@torch.no_grad()
 def prepare_query(query: Features, projection: Projection) -> BoundedQuery:
     """Return the example as ``compute_bounds`` needs it."""
     errors: list[float] = []

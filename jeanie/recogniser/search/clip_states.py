@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jeanie._internal.digest import hash_bytes, hash_json
+from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
 from jeanie.datasets.archive.reader import Archive, compute_checksum
 from jeanie.datasets.dataset import Dataset, FileDataset
@@ -21,6 +21,7 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["read_clip_states"]
 
 _INDEX = "clips.json"
+_ROW_FIELDS = ("frames", "persons", "rate", "layout", "checksum")
 _MAX_BYTES = 2**28
 
 
@@ -33,30 +34,30 @@ def read_clip_states(archive: Dataset, cache: Path | None = None) -> list[str] |
             modification time, and nothing is read.
     """
     if isinstance(archive, Archive):
-        return [_hash_row(archive, clip) for clip in range(len(archive))]
+        layouts = [json.dumps(layout.to_dict(), sort_keys=True) for layout in archive.layouts]
+        return [_hash_row(row, layouts) for row in archive.rows[list(_ROW_FIELDS)].tolist()]
     if not isinstance(archive, FileDataset):
         return None
     files = _read_file_states(archive)
     return files if files is None or cache is None else _read_contents(archive, files, cache)
 
 
-def _hash_content(checksum: int, motion_facts: tuple[int, int, float | None], layout: dict[str, Any]) -> str:
-    return hash_json([checksum, *motion_facts, layout])[:32]
+def _hash_content(checksum: int, motion_facts: tuple[int, int, float | None], layout: str) -> str:
+    facts = json.dumps([checksum, *motion_facts])
+    return hash_bytes(f"{facts[:-1]}, {layout}]")[:32]
 
 
-def _hash_row(archive: Archive, clip: int) -> str:
-    row = archive.rows[clip]
-    rate = float(row["rate"])
-    facts = (int(row["frames"]), int(row["persons"]), None if np.isnan(rate) else rate)
-    number = int(row["layout"])
-    layout = archive.layouts[number].to_dict() if 0 <= number < len(archive.layouts) else {}
-    return _hash_content(int(row["checksum"]), facts, layout)
+def _hash_row(row: tuple[Any, ...], layouts: list[str]) -> str:
+    frames, persons, rate, number, checksum = row
+    layout = layouts[number] if 0 <= number < len(layouts) else "{}"
+    return _hash_content(checksum, (frames, persons, None if np.isnan(rate) else rate), layout)
 
 
 def _hash_motion(motion: Motion) -> str:
     joints = np.ascontiguousarray(motion.joints.numpy())
     checksum = compute_checksum(joints, np.packbits(motion.valid.numpy()))
-    return _hash_content(checksum, (len(motion), motion.persons, motion.rate), motion.layout.to_dict())
+    layout = json.dumps(motion.layout.to_dict(), sort_keys=True)
+    return _hash_content(checksum, (len(motion), motion.persons, motion.rate), layout)
 
 
 def _read_file_states(archive: FileDataset) -> list[str] | None:

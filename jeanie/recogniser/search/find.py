@@ -3,18 +3,18 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import overload
 
-import numpy as np
 import torch
 
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.search.bounds import compute_bounds, prepare_query
+from jeanie.recogniser.search.bounds import prepare_query
 from jeanie.recogniser.search.cache import (
     DamagedRows,
     FeatureRecipe,
@@ -32,6 +32,7 @@ from jeanie.recogniser.search.candidates import (
 )
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.encoding import Segments
+from jeanie.recogniser.search.proposals import Searched, collect_candidates, search_index
 from jeanie.recogniser.search.rows import compute_projection
 from jeanie.recogniser.search.windows import select_duration_steps
 from jeanie.skeleton.motion import Motion
@@ -64,14 +65,19 @@ class Match:
 class SearchResult(Sequence[Match]):
     """The matches, sorted by distance.
 
-    ``windows`` counts the windows of the archive, ``compared`` those that were aligned. ``skipped`` lists
-    (clip, reason) of unreadable clips.
+    ``windows`` counts the windows of the archive, ``looked_at`` those that were compared with the example in any form,
+    ``compared`` those that were aligned in full. ``recall`` is 1 for an exact search. With an index it is the share of
+    the exact results that the index found in a sample of searches, or None if that was not measured.
+    ``skipped`` lists (clip, reason) of unreadable clips.
     """
 
     matches: tuple[Match, ...]
     windows: int
     compared: int
     skipped: tuple[tuple[str, str], ...] = ()
+    looked_at: int = 0
+    exact: bool = True
+    recall: float | None = 1.0
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -96,6 +102,7 @@ def find(
     rate: float = 30.0,
     refine: bool = True,
     prune: bool = True,
+    exact: bool | None = None,
     jobs: int = 1,
     cache: str | Path | None = None,
     skip_bad: bool = False,
@@ -114,6 +121,9 @@ def find(
         rate: Frame rate of recordings without one.
         refine: Search for better start and end frames around each match.
         prune: Skip windows by a lower bound of their distance. The result is the same without it.
+        exact: True compares the example with every window. False uses the index that ``build_index`` made in the cache
+            folder, which may miss some matches. None uses it only for archives of 500,000 windows or more. Without an
+            index of the archive as it is now, a search is exact; ``SearchResult.exact`` says which search it was.
         jobs: Number of worker processes that compute features.
         cache: Folder that keeps features; an interrupted search continues from it. None keeps nothing.
         skip_bad: Skip unreadable clips and list them in the result.
@@ -135,24 +145,29 @@ def find(
     stride, overlap, rate = float(stride), float(overlap), float(rate)
     query = _encode_query(model, example)
     duration_steps = select_duration_steps(len(example) / (example.rate or rate), stretch)
-    states = None if cache is None else read_clip_states(archive, Path(cache))
-    with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
-        keep = cache is not None and states is not None
-        folder = Path(cache) if keep and cache is not None else Path(scratch)
-        recipe = FeatureRecipe(model, archive, folder, stride, rate, compute_projection(model))
-        work = list_entries(recipe, duration_steps, states or [str(clip) for clip in range(len(archive))])
-        for is_last in (False, True):
-            files, bad = build_cache(recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
-            try:
-                candidates = _collect_candidates(recipe, query, files, prune)
-                break
-            except DamagedRows as error:
-                if is_last:
-                    raise
-                delete_entry(error.file)
-    best, compared = find_best(model, query, archive, candidates, k, overlap)
-    matches = _refine(model, query, archive, best, stride, overlap, refine)
-    return SearchResult(tuple(matches), len(candidates.bounds), compared, tuple(bad))
+    projection = compute_projection(model)
+    if cache is not None and projection is not None and prune and exact is not True:
+        recipe = FeatureRecipe(model, archive, Path(cache), stride, rate, projection)
+        searched = search_index(recipe, query, duration_steps, k, overlap, may_be_small=exact is False)
+    else:
+        searched = None
+    bad: list[tuple[str, str]] = []
+    if searched is None:
+        states = None if cache is None else read_clip_states(archive, Path(cache))
+        with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
+            keep = cache is not None and states is not None
+            folder = Path(cache) if keep and cache is not None else Path(scratch)
+            recipe = FeatureRecipe(model, archive, folder, stride, rate, projection)
+            work = list_entries(recipe, duration_steps, states or [str(clip) for clip in range(len(archive))])
+            build = partial(build_cache, recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
+            candidates, bad = _read_all(recipe, query if prune else None, build)
+        best, compared = find_best(model, query, archive, candidates, k, overlap)
+        searched = Searched(best, len(candidates.bounds), len(candidates.bounds), compared, True, 1.0)
+    matches = _refine(model, query, archive, searched.best, stride, overlap, refine)
+    return SearchResult(
+        tuple(matches), searched.windows, searched.compared, tuple(bad),
+        searched.looked_at, searched.exact, searched.recall,
+    )  # fmt: skip
 
 
 def _check_arguments(k: int, stride: float, overlap: float, rate: float, jobs: int, archive: Dataset) -> None:
@@ -181,22 +196,23 @@ def _make_match(motion: Motion, window: Window) -> Match:
     )
 
 
-def _collect_candidates(
-    recipe: FeatureRecipe, query: Features, files: Sequence[RowFile], prune: bool
-) -> Candidates:
-    """Return all windows of the archive with their bounds; without a bound it is minus infinity."""
-    bounded = None if recipe.projection is None or not prune else prepare_query(query, recipe.projection)
-    windows, bounds = [np.empty((0, 3), np.int64)], [np.empty(0, np.float32)]
-    for file in files:
-        for rows in file.read_in_parts():
-            window = rows["window"].astype(np.int64)
-            window[:, 0] += file.entry.clips.start
-            windows.append(window)
-            if bounded is None:
-                bounds.append(np.full(len(rows), -np.inf, np.float32))
-            else:
-                bounds.append(compute_bounds(recipe.model, bounded, rows))
-    return Candidates(np.concatenate(windows), np.concatenate(bounds)).sort()
+def _read_all(
+    recipe: FeatureRecipe,
+    query: Features | None,
+    build: Callable[[], tuple[list[RowFile], list[tuple[str, str]]]],
+) -> tuple[Candidates, list[tuple[str, str]]]:
+    """Return all windows with their bounds, and the unreadable clips. A damaged file is computed again once."""
+    bounded = None if recipe.projection is None or query is None else prepare_query(query, recipe.projection)
+    repaired: set[Path] = set()
+    while True:
+        files, bad = build()
+        try:
+            return collect_candidates(recipe.model, bounded, files), bad
+        except DamagedRows as error:
+            if error.file.path in repaired:
+                raise
+            repaired.add(error.file.path)
+            delete_entry(error.file)
 
 
 def _refine(

@@ -1,0 +1,83 @@
+"""``jeanie index``: prepare a large archive for fast searches."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from jeanie.cli.find import get_default_cache
+from jeanie.cli.options import (
+    ModelSource,
+    Pattern,
+    SkipBad,
+    accept_option_groups,
+    list_skipped,
+    open_source,
+    print_skipped,
+)
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report, show_progress
+from jeanie.datasets import ReadOptions
+from jeanie.recogniser.search.build_index import build_index
+
+__all__ = ["index"]
+
+
+@accept_option_groups
+def index(
+    archive: Annotated[
+        str, typer.Argument(help="What to index: an archive, a folder of recordings or a data set.")
+    ],
+    seconds: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Duration of the examples to search for, in seconds; can be repeated (default: 2)."
+        ),
+    ] = None,
+    recall: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of the exact results that a search should find.")
+    ] = 0.99,
+    samples: Annotated[
+        int, typer.Option(min=0, help="Number of exact searches that measure the recall; 0 measures nothing.")
+    ] = 20,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes that read recordings.")] = 1,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Cache folder of the searches; the index is in it (default: the user cache folder)."
+        ),
+    ] = None,
+    pattern: Pattern = None,
+    skip_bad: SkipBad = False,
+    as_json: AsJson = False,
+    *,
+    model: ModelSource,
+    options: ReadOptions,
+) -> None:
+    """Build or update the index of a large archive for jeanie find. Only new and changed recordings are encoded."""
+    with exit_on_error(as_json):
+        dataset = open_source(archive, pattern, options)
+        with show_progress(not as_json) as bar:
+            report = build_index(
+                model.load(), dataset, cache or get_default_cache(), seconds=seconds or (2.0,),
+                recall=recall, samples=samples, jobs=jobs, skip_bad=skip_bad, progress=bar,
+            )  # fmt: skip
+        skipped = list_skipped(dataset)
+        skipped += [{"file": name, "reason": reason} for name, reason in report.skipped]
+        facts = {
+            "index": str(report.path),
+            "windows": report.windows,
+            "added": report.added,
+            "removed": report.removed,
+            "cells": report.cells,
+            "bytes": report.size,
+            "recall": report.recall,
+            "skipped": skipped,
+        }
+        table = Table("windows", "added", "removed", "size", "recall", box=None, pad_edge=False)
+        measured = "not measured" if report.recall is None else f"{100 * report.recall:.1f} %"
+        counts = (str(count) for count in (report.windows, report.added, report.removed))
+        table.add_row(*counts, f"{report.size / 1e6:.1f} MB", measured)
+        print_report(facts, [table], as_json)
+        if not as_json:
+            print_skipped(skipped)
