@@ -302,7 +302,9 @@ def test_an_index_is_built_updated_and_cleared(folder, search, tmp_path):
     assert (again["added"], again["removed"], again["windows"]) == (0, 0, first["windows"])
     shown = run("index", folder / "in", *options[:-1])
     assert "recall" in shown.stdout
-    found = run("find", folder / "kick.npz", folder / "in", "--exact", "--cache", tmp_path / "cache", "--json")
+    found = run(
+        "find", folder / "kick.npz", folder / "in", "--exact", "--cache", tmp_path / "cache", "--json"
+    )
     assert check("find", found.stdout)["exact"]
     done = json.loads(run("cache", "--cache", tmp_path / "cache", "--clear", "--json").stdout)
     assert done["removed"]["bytes"] > first["bytes"]

@@ -1,0 +1,147 @@
+"""Rows in 8 bits: bounds are never above distances, and leaving windows out by them changes no result."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from movements import open_clip
+
+from jeanie.errors import DataError
+from jeanie.fewshot import FewShotModel
+from jeanie.fewshot.config import RAW
+from jeanie.fewshot.features import Features
+from jeanie.recogniser.search import candidates as module
+from jeanie.recogniser.search.bounds import compute_bounds, prepare_query
+from jeanie.recogniser.search.candidates import Candidates, Window, find_best
+from jeanie.recogniser.search.encoding import encode_windows
+from jeanie.recogniser.search.rows import (
+    COLUMNS,
+    Projection,
+    are_intact,
+    build_row_type,
+    compute_projection,
+    pack_rows,
+    unpack_rows,
+)
+from jeanie.recogniser.search.windows import cut_windows
+
+COMPARISONS = {
+    "hard": {"align.gamma": 0.0},
+    "soft": {"align.gamma": 0.1},
+    "euclidean": {"align.metric": "euclidean", "align.gamma": 0.02},
+    "rbf": {"align.metric": "rbf", "align.sigma": 0.7, "align.gamma": 0.0},
+    "area": {"align.normalise": "area", "align.gamma": 0.0},
+    "plain": {"align.normalise": None, "align.gamma": 0.0},
+}
+SIZE = 90
+
+
+def make_projection(seed, rank=COLUMNS - 1):
+    torch.manual_seed(seed)
+    return Projection(torch.randn(SIZE), torch.linalg.qr(torch.randn(SIZE, rank))[0])
+
+
+@pytest.mark.parametrize("changes", COMPARISONS.values(), ids=COMPARISONS)
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([1e-3, 1.0, 30.0]), pairs=st.booleans())
+@settings(max_examples=12, deadline=None)
+def test_bounds_of_random_features_are_never_above_the_distance(changes, seed, size, pairs):
+    model = FewShotModel.raw(RAW.with_values({"inputs.prepare.layout": "core15", **changes}))
+    projection = make_projection(seed)
+    counts = torch.randint(1, 6, (7,))
+    support = Features(size * torch.randn(7, 5, SIZE) + projection.centre, counts)
+    query = Features(size * torch.randn(1, 6, SIZE) + projection.centre, torch.tensor([6]))
+    if pairs:
+        second, paired = size * torch.randn(7, 5, SIZE), torch.rand(7) < 0.5
+        support = Features(support.values, counts, second=second, paired=paired)
+        query = Features(query.values, query.counts, second=query.values + size, paired=torch.tensor([True]))
+    support.values[0] = query.values[0, :5]  # the nearest that a row can be
+    rows = pack_rows(support, torch.zeros(7, 3, dtype=torch.int32), projection)
+    bounds = torch.from_numpy(compute_bounds(model, prepare_query(query, projection), rows))
+    whole = model.compare(query, support)[0]
+    assert (bounds <= whole + 1e-5 * whole.abs()).all()
+    assert are_intact(rows)
+
+
+def test_rows_keep_features_up_to_their_error():
+    projection = make_projection(0)
+    features = Features(torch.randn(40, 8, SIZE), torch.full((40,), 8))
+    rows = pack_rows(features, torch.arange(120).view(40, 3).int(), projection)
+    columns, _ = projection.project(features.values)
+    gap = (unpack_rows(rows).values - columns).norm(dim=-1).amax(1).numpy()
+    assert (gap <= rows["error"]).all()
+    assert (rows["error"] < 0.03 * columns.norm(dim=-1).amax(1).numpy()).all()
+    assert rows["window"].tolist() == torch.arange(120).view(40, 3).tolist()
+    assert rows.itemsize == 8 * COLUMNS + 28
+
+
+def test_a_projection_of_all_directions_leaves_nothing_out():
+    """The rest of features inside the basis is 0, whatever the rounding of the squares is."""
+    projection = make_projection(1)
+    inside = torch.randn(5, 3, COLUMNS - 1) @ projection.basis.T + projection.centre
+    columns, noise = projection.project(inside)
+    assert (columns[..., -1] <= noise).all()
+    assert (noise < 2e-2).all()
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("shape", [(56,), (0, 56), (2**17, 56), (32, 57), (32, 4)])
+def test_shapes_that_no_features_have_are_refused(shape):
+    with pytest.raises(DataError, match="not the shape of features"):
+        build_row_type(shape, has_second=False, has_factor=False)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    k=st.integers(1, 8),
+    overlap=st.sampled_from([0.0, 0.25, 0.6]),
+    slack=st.sampled_from([0.0, 0.1, 0.6]),
+)
+@settings(max_examples=80, deadline=None)
+def test_leaving_out_by_bounds_is_exact(seed, k, overlap, slack):
+    """Random windows, distances and bounds below them: the result is that of a sorted list of all windows."""
+    random = np.random.default_rng(seed)
+    count = 60
+    start = random.integers(0, 80, count)
+    windows = np.stack([random.integers(0, 3, count), start, start + random.integers(5, 20, count)], 1)
+    windows = np.unique(windows, axis=0)
+    distances = random.integers(0, 30, len(windows)) / 10  # with ties
+    bounds = (distances - slack * random.random(len(windows))).astype(np.float32) - np.float32(1e-6)
+    known = {tuple(window): distance for window, distance in zip(windows.tolist(), distances, strict=True)}
+
+    def evaluate(model, query, archive, chosen):
+        return [Window(known[tuple(window)], *window) for window in chosen.tolist()]
+
+    real, first = module._evaluate, module._FIRST
+    module._evaluate, module._FIRST = evaluate, 3
+    try:
+        best, evaluated = find_best(None, None, None, Candidates(windows, bounds).sort(), k, overlap)
+    finally:
+        module._evaluate, module._FIRST = real, first
+    expected = []
+    for distance, window in sorted((distance, window) for window, distance in known.items()):
+        shares = [
+            max(0, min(window[2], other[2]) - max(window[1], other[1]))
+            / min(window[2] - window[1], other[2] - other[1])
+            for _, other in expected
+            if other[0] == window[0]
+        ]
+        if len(expected) < k and not any(share > overlap for share in shares):
+            expected.append((distance, window))
+    assert [(one.distance, (one.clip, one.start, one.end)) for one in best] == expected
+    assert evaluated <= len(windows)
+
+
+def test_rows_of_real_movements_order_them_as_features_do(model):
+    """The shipped model: bounds are near the distances, so that few windows need full features."""
+    motion = open_clip("kick_forward", 1)
+    values = list(encode_windows(model, motion, cut_windows(motion, 40, 0.1)))
+    support = Features.cat(values)
+    with torch.no_grad():
+        query = model.features(model.collate([open_clip("kick_forward", 2)[5:45]]), "query")
+        whole = model.compare(query, support)[0].numpy()
+    projection = compute_projection(model)
+    rows = pack_rows(support, torch.zeros(len(support), 3, dtype=torch.int32), projection)
+    bounds = compute_bounds(model, prepare_query(query, projection), rows)
+    assert (bounds <= whole).all()
+    assert (bounds > 0.6 * whole).all()
