@@ -7,7 +7,7 @@ evaluated in the order of their bounds, until no other window can change the res
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ class Window:
         return self.distance, self.clip, self.start, self.end
 
 
+@runtime_checkable
 class Segment(Protocol):
     """A part of a clip."""
 

@@ -30,9 +30,9 @@ SECONDS = (1.4,)
 
 
 @pytest.fixture(scope="module")
-def indexed(model, archive, tmp_path_factory):
+def index_report(model, archive, tmp_path_factory):
     """An archive with its index, and the report of ``build_index``."""
-    cache = tmp_path_factory.mktemp("indexed")
+    cache = tmp_path_factory.mktemp("built")
     return cache, build_index(model, archive, cache, seconds=SECONDS, samples=4)
 
 
@@ -41,8 +41,8 @@ def open_of(model, archive, cache):
     return open_index(find_index_path(recipe))
 
 
-def test_an_index_that_reads_every_cell_finds_what_an_exact_search_finds(model, archive, indexed):
-    cache, report = indexed
+def test_an_index_that_reads_every_cell_finds_what_an_exact_search_finds(model, archive, index_report):
+    cache, report = index_report
     assert report.added == report.windows > 0
     assert report.removed == 0
     for action in ("clap", "wave"):
@@ -56,12 +56,12 @@ def test_an_index_that_reads_every_cell_finds_what_an_exact_search_finds(model, 
         assert some.compared <= some.looked_at <= some.windows == whole.windows
 
 
-def test_small_archives_are_searched_exactly_unless_asked(model, archive, indexed):
-    assert find(model, open_clip("clap", 1)[:42], archive, 1, cache=indexed[0], refine=False).exact
+def test_small_archives_are_searched_exactly_unless_asked(model, archive, index_report):
+    assert find(model, open_clip("clap", 1)[:42], archive, 1, cache=index_report[0], refine=False).exact
 
 
-def test_an_index_reads_less_with_fewer_cells(model, archive, indexed):
-    index = open_of(model, archive, indexed[0])
+def test_an_index_reads_less_with_fewer_cells(model, archive, index_report):
+    index = open_of(model, archive, index_report[0])
     query = building_query(model)
     few = index.propose(query, [1], probes=1, most=5)
     many = index.propose(query, [1], probes=1000, most=10**6)
@@ -78,8 +78,8 @@ def building_query(model):
     return prepare_query(query, compute_projection(model))
 
 
-def test_the_arrays_are_memory_mapped(model, archive, indexed):
-    index = open_of(model, archive, indexed[0])
+def test_the_arrays_are_memory_mapped(model, archive, index_report):
+    index = open_of(model, archive, index_report[0])
     for cells in index.cells.values():
         assert isinstance(cells.codes, np.memmap)
         assert isinstance(cells.numbers, np.memmap)
@@ -122,9 +122,9 @@ def test_new_changed_and_removed_recordings(model, archive, tmp_path):
     assert smaller.windows == changed.windows + smaller.added - smaller.removed < changed.windows
 
 
-def test_damage_is_noticed_and_the_search_is_exact(model, archive, indexed):
+def test_damage_is_noticed_and_the_search_is_exact(model, archive, index_report):
     """A flipped byte in any file; a search never fails and never uses it."""
-    cache, report = indexed
+    cache, report = index_report
     example = open_clip("clap", 1)[:42]
     expected = list_rows(find(model, example, archive, 3, cache=cache, exact=True, refine=False))
     assert all(is_index_file(file) for file in report.path.iterdir())
@@ -142,9 +142,9 @@ def test_damage_is_noticed_and_the_search_is_exact(model, archive, indexed):
     assert not find(model, example, archive, 3, cache=cache, exact=False, refine=False).exact
 
 
-def test_files_of_strangers_are_refused(model, archive, indexed):
+def test_files_of_strangers_are_refused(model, archive, index_report):
     """Objects in arrays, huge shapes and other shapes, although the description has their size and sum."""
-    path = indexed[1].path
+    path = index_report[1].path
     about_file, victim = path / "index.json", path / "low.npy"
     kept = about_file.read_bytes(), victim.read_bytes()
     about = json.loads(kept[0])["about"]
@@ -155,11 +155,11 @@ def test_files_of_strangers_are_refused(model, archive, indexed):
             about["arrays"]["low.npy"] = {"bytes": len(content), "sum": building.hash_bytes(content)}
             building.seal_description(path, about)
             with pytest.raises(IndexDamaged):
-                open_of(model, archive, indexed[0])
+                open_of(model, archive, index_report[0])
         for text in ("", "[]", "{}", '{"about": 1, "sum": 2}', "\x00"):
             about_file.write_text(text)
             with pytest.raises(IndexDamaged):
-                open_of(model, archive, indexed[0])
+                open_of(model, archive, index_report[0])
     finally:
         about_file.write_bytes(kept[0])
         victim.write_bytes(kept[1])
