@@ -9,7 +9,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -129,14 +129,16 @@ class Cluster:
     def count_wanted(self) -> int:
         """Return the number of tasks that keeps the workers busy; workers may join at any time."""
         if monotonic() - self._counted > _COUNT_SECONDS and self._client.status == "running":
-            self._workers, self._counted = self.count_workers(), monotonic()
+            with suppress(OSError):  # the scheduler is gone: the futures say so
+                self._workers, self._counted = self.count_workers(), monotonic()
         return max(_MIN_QUEUED, _QUEUED * self._workers)
 
     def close(self) -> None:
         """Cancel all tasks, so that running ones stop, and disconnect."""
-        self._executor.shutdown(wait=False)
-        if self._shared and self._client.status == "running":
-            self._client.unregister_worker_plugin(self._shared)
+        with suppress(OSError):  # the scheduler is gone
+            self._executor.shutdown(wait=False)
+            if self._shared and self._client.status == "running":
+                self._client.unregister_worker_plugin(self._shared)
         self._client.close()
 
 

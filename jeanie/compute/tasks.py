@@ -62,7 +62,8 @@ def map_tasks(
         jobs: Number of worker processes with one thread each. 1 runs the tasks in this process and changes no number
             of threads.
         cluster: Address of a Dask scheduler, ``tcp://host:8786`` or ``tls://host:8786``, whose workers run the tasks.
-        key: Name of a task on a cluster. A cluster runs tasks with equal names once, also for several clients.
+        key: Name of a task on a cluster. A cluster runs tasks with equal names once, also for several clients. Such
+            tasks hold all they need: ``shared`` belongs to one client.
         progress: Called with (finished tasks, all tasks) after every task, and about every half second.
         ordered: Whether results come in the order of the tasks. Otherwise they come as they are completed.
 
@@ -74,6 +75,10 @@ def map_tasks(
         WorkerLost: The workers of a task were lost, or the connection to the scheduler.
     """
     check_workers(jobs, cluster)
+    if key is not None and shared:
+        raise ConfigError(
+            "tasks with a key= are the same for several clients; give them no shared= arguments"
+        )
     if jobs == 1 and cluster is None:
         yield from _run_here(partial(function, *shared), tasks, progress)
         return

@@ -61,12 +61,12 @@ class Cluster:
         )
         self.address = line.split()[-1]
 
-    def start_workers(self, names, prefix=()):
-        """Start one worker per name."""
+    def start_workers(self, names, *options, prefix=()):
+        """Start one worker per name, with further options of dask worker."""
         for name in names:
             self.start(
                 name, "worker", self.address, "--nthreads", 1, "--name", name, "--no-dashboard",
-                "--local-directory", self.folder / "space", "--death-timeout", 30, prefix=prefix,
+                "--local-directory", self.folder / "space", "--death-timeout", 120, *options, prefix=prefix,
             )  # fmt: skip
 
     def stop(self):

@@ -68,6 +68,8 @@ def test_wrong_workers_are_refused():
         list(map_tasks(fail_at_two, [1], jobs=0))
     with pytest.raises(ConfigError, match="give one of them"):
         list(map_tasks(fail_at_two, [1], jobs=2, cluster="tcp://127.0.0.1:1"))
+    with pytest.raises(ConfigError, match="give them no shared= arguments"):
+        list(map_tasks(fail_at_two, [1], shared=(1,), key=str))
     with pytest.raises(ConfigError, match="expected the address of a Dask scheduler such as tcp://host:8786"):
         list(map_tasks(fail_at_two, [1], cluster="127.0.0.1:8786"))
 
