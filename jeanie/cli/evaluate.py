@@ -34,7 +34,7 @@ from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progres
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.compute.tasks import check_workers
 from jeanie.datasets import Dataset, ReadOptions
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, suggest_name
 from jeanie.evaluation.custom_method import DistanceMethod
 from jeanie.evaluation.evaluate import Models
 from jeanie.evaluation.evaluate import evaluate as evaluate_models
@@ -216,7 +216,7 @@ def _load_method(
         return _import_method(text)
     raise ConfigError(
         f"{text}: neither one of {', '.join(_KNOWN)}, nor the folder of a training run (run.json) or of a model "
-        "(model.json), nor an import path PACKAGE.MODULE:NAME"
+        f"(model.json), nor an import path PACKAGE.MODULE:NAME{suggest_name(text, _KNOWN)}"
     )
 
 

@@ -104,7 +104,7 @@ def _name_options(message: str) -> str:
         for name in names:
             message = re.sub(rf"(?<![\w.-]){name}=(?=[\w'\"-])", f"{option} ", message)
             message = re.sub(rf"(?<![\w.-]){name}=(?!=)", option, message)
-            message = re.sub(rf"\bas {name}\b", f"as {option}", message)
+            message = re.sub(rf"\bas {name}\b(?!\.\w)", f"as {option}", message)
     return message
 
 

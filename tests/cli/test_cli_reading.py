@@ -266,3 +266,17 @@ def test_a_folder_without_labels_says_what_to_do(lab, tmp_path):
     existing = run("layout", flat / "a.csv", "--out", lab / "lab.toml")
     assert existing.exit_code == 2
     assert "exists; give another name" in existing.stderr
+
+
+def test_an_error_names_the_option_but_leaves_file_names_alone(tmp_path):
+    (tmp_path / "notes.db").write_text("a letter")
+    done = run("actions", "--library", tmp_path / "notes.db")
+    assert done.exit_code == 2
+    assert "such as library.db" in " ".join(done.stderr.split())
+    assert (tmp_path / "notes.db").read_text() == "a letter"
+
+
+def test_a_misspelt_method_gets_a_suggestion():
+    done = run("evaluate", "raww", "synthetic")
+    assert done.exit_code == 2
+    assert "did you mean 'raw'?" in " ".join(done.stderr.split())
