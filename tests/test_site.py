@@ -36,6 +36,9 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         for page in group
     }
     assert listed | {"index", "start", "search"} <= names
+    assert "find" in listed, "the guide docs/search.md must not replace the search page of the site"
+    assert "jeanie find EXAMPLE ARCHIVE" in read_text(html / "find.html")
+    assert "--skip-bad" in read_text(html / "reference" / "cli.html")
     needed = [
         address
         for page in pages

@@ -28,6 +28,8 @@ def collect(source: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
     for path in find_pages(ROOT):
+        if path.relative_to(ROOT).as_posix() in MOVED:
+            continue
         name = path.relative_to(ROOT / "docs").with_suffix("").as_posix()
         text = _read_notebook(path) if path.suffix == ".ipynb" else path.read_text()
         _write_page(source, name, text, path)

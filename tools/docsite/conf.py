@@ -30,6 +30,7 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_attr_annotations = False  # shapes such as "*views" are no markup
 highlight_language = "text"
+smartquotes = False  # two hyphens begin an option
 pygments_style = "tango"
 pygments_dark_style = "github-dark"
 linkcheck_ignore = [".*"]

@@ -19,7 +19,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Guides": {
         "Recordings": ("motions", "formats", "archives", "synthetic", "lifting"),
         "Alignment and views": ("alignment", "views"),
-        "Recognition": ("recogniser", "streams", "serve", "search", "labelling", "explanations", "exercise"),
+        "Recognition": ("recogniser", "streams", "serve", "find", "labelling", "explanations", "exercise"),
         "Training": ("training", "pretraining", "parts", "onnx"),
         "Experiments": ("protocols", "evaluation", "tuning", "methods", "tables"),
         "More": (),
@@ -60,6 +60,7 @@ MOVED = {
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "README.md": "index",
+    "docs/search.md": "find",  # search.html is the search page of the site
     "jeanie/models/default/CARD.md": "cards/default",
     "jeanie/models/lifter/CARD.md": "cards/lifter",
 }
@@ -70,6 +71,7 @@ _OUTSIDE = ("index", "start")
 def list_sections(root: Path) -> dict[str, dict[str, list[str]]]:
     """Return the pages of every section that exist, with the pages that the table does not list in their sections."""
     pages = {path.relative_to(root / "docs").with_suffix("").as_posix() for path in find_pages(root)}
+    pages -= {Path(place).relative_to("docs").stem for place in MOVED if place.startswith("docs/")}
     pages |= set(MOVED.values()) | set(GENERATED)
     sections = {
         title: {group: [page for page in listed if page in pages] for group, listed in groups.items()}
