@@ -5,6 +5,10 @@ blocks of 8 frames, the paper's loss and SGD. The time covers forward, backward 
 thread, in CPU seconds. The plain versions are also torch and have the same weights. The first loops over clips, views
 and blocks to encode, and over pairs, blocks and views to align, like the authors' code. The second computes all views
 of a cell at once. Neither is compiled. All versions must give the same distances and gradients before they are timed.
+
+The stages of a step are compared with lower bounds: the floating-point operations of all matrix products at the
+highest rate that a large product reaches on this machine, plus the time of the alignment, whose kernel is bounded by
+its instructions (docs/results/align.md). The second case has synthetic clips of 25 joints and 7 x 7 views.
 Writes benchmarks/results/train.json.
 """
 
@@ -23,6 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from jeanie._internal.memory import keep_freed_memory
 from jeanie.alignment import get_instruction_set
@@ -199,15 +204,15 @@ def measure_seconds(step: Callable[[], object]) -> float:
 class Task:
     """The data of the episodes."""
 
-    def __init__(self) -> None:
-        self.protocol = get_protocol("msraction3d-splits")
+    def __init__(self, protocol: str = "msraction3d-splits") -> None:
+        self.protocol = get_protocol(protocol)
         self.data = self.protocol.open()
         self.split = self.protocol.splits(self.data, validation=0)[0]
         self.store: Store | None = None
 
-    def learner(self, queries: int = 1) -> Learner:
+    def learner(self, queries: int = 1, model: ModelConfig = MODEL) -> Learner:
         torch.manual_seed(0)
-        model = FewShotModel(MODEL, self.data.layout)
+        model = FewShotModel(model, self.data.layout)
         self.store = model.store(self.data.motions) if self.store is None else self.store
         episodes = self.split.training_episodes(
             self.data, way=WAY, queries=queries, count=TRAIN.episodes, seed=0
@@ -253,7 +258,9 @@ def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
     for number in range(rounds):
         episode = learner.episodes[number]
         query, support = time_part("batches", lambda e=episode: (store[e.query], store[e.support]))
-        blocks, _ = time_part("views and blocks", lambda q=query: arrange(q, MODEL.inputs, model.views))
+        blocks, _ = time_part(
+            "views and blocks", lambda q=query: arrange(q, model.config.inputs, model.views)
+        )
         left = time_part(
             "encoder, queries (with views and blocks)", lambda q=query: model.features(q, "query")
         )
@@ -271,6 +278,34 @@ def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
         time_part("optimiser", learner.optimiser.step)
         del blocks
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def measure_peak(size: int = 1024, rounds: int = 20) -> float:
+    """Return the floating-point operations per second of the fastest of some large matrix products."""
+    left, right, out = (torch.randn(size, size) for _ in range(3))
+    return 2 * size**3 / min(measure_seconds(lambda: torch.mm(left, right, out=out)) for _ in range(rounds))
+
+
+def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
+    """Return the milliseconds of steps and stages, and how many times as long as its lower bounds a step takes."""
+    learner.step(0)
+    steps, bounds, operations = [], [], []
+    parts = measure_parts(learner, rounds)
+    alignment = parts["alignment"] + parts["backward, alignment"]
+    for number in range(rounds):
+        with FlopCounterMode(display=False) as counter:
+            learner.step(number)
+        operations.append(counter.get_total_flops())
+        peak = measure_peak(rounds=5)
+        steps.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
+        bounds.append(1e3 * operations[-1] / peak + alignment)
+    return {
+        "CPU ms per episode": statistics.median(steps),
+        "parts of a step, CPU ms": parts,
+        "GFLOP of the matrix products": statistics.median(operations) / 1e9,
+        "lower bound, CPU ms": statistics.median(bounds),
+        "times the lower bound": statistics.median(a / b for a, b in zip(steps, bounds, strict=True)),
+    }
 
 
 def measure_by_pairs(task: Task, rounds: int = 7) -> dict[str, dict[str, float]]:
@@ -326,7 +361,11 @@ def measure(rounds: int) -> dict[str, Any]:
     result["CPU ms per episode"] = {name: 1e3 * value for name, value in medians.items()}
     result["times slower than jeanie"] = {name: medians[name] / medians["jeanie"] for name in PLAIN}
     result["episodes per CPU second"] = 1 / medians["jeanie"]
-    result["parts of a step, CPU ms"] = measure_parts(learner)
+    wide = MODEL.with_values({"views.azimuth": 45, "views.altitude": 45})
+    result["lower bounds"] = {
+        "MSRAction3D, 20 joints, 5 x 5 views": compare_with_bounds(learner),
+        "synthetic, 25 joints, 7 x 7 views": compare_with_bounds(Task("synthetic").learner(model=wide)),
+    }
     result["time by number of pairs"] = measure_by_pairs(task)
     return result
 

@@ -249,7 +249,7 @@ class Store:
         config: PrepareConfig,
         *,
         dtype: torch.dtype = torch.float32,
-        limit: int = 4 * 2**30,
+        limit: int = 2**30,
         views: ClipViews | None = None,
     ) -> None:
         self._motions, self.config, self._dtype, self._free_bytes = motions, config, dtype, limit

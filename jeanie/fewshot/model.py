@@ -223,7 +223,7 @@ class FewShotModel(nn.Module):
     def _models(self) -> "list[FewShotModel]":
         return [part for part in self.components if isinstance(part, FewShotModel)]
 
-    def store(self, motions: Sequence[Motion], *, limit: int = 4 * 2**30) -> Store:
+    def store(self, motions: Sequence[Motion], *, limit: int = 2**30) -> Store:
         """Return a cache of prepared clips, in the dtype of the model.
 
         Args:

@@ -14,11 +14,17 @@ def fill_gaps(
 
     x[t] = x[a] + (t - a) / (b - a) (x[b] - x[a]) for the valid frames a < t < b around the gap.
     """
-    frames = valid.shape[0]
+    if bool(valid.all()):
+        return joints, valid
     before, after = _find_neighbours(valid)
-    gap = ~valid & (before >= 0) & (after < frames) & (after - before - 1 <= max_gap)
-    interpolated = _interpolate_line(joints, before.clamp_min(0), after.clamp_max(frames - 1))
-    return torch.where(gap[..., None], interpolated, joints), valid | gap
+    gap = ~valid & (before >= 0) & (after < valid.shape[0]) & (after - before - 1 <= max_gap)
+    frame, *rest = torch.nonzero(gap, as_tuple=True)
+    start, end = before[gap], after[gap]
+    first, last = joints[(start, *rest)], joints[(end, *rest)]
+    weight = ((frame - start) / (end - start)).to(joints.dtype)
+    filled = joints.clone()
+    filled[(frame, *rest)] = first + weight[:, None] * (last - first)
+    return filled, valid | gap
 
 
 def interpolate_gaps(
@@ -28,6 +34,8 @@ def interpolate_gaps(
 
     Series without a valid frame are returned unchanged.
     """
+    if valid.device.type == "cpu" and bool(valid.all()):  # elsewhere the host would wait for the device
+        return values
     frames = valid.shape[0]
     before, after = _find_neighbours(valid)
     left = torch.where(before < 0, after, before).clamp_max(frames - 1)
