@@ -12,7 +12,7 @@ LATEST = 20  # frames from the end of a movement to its event, at 30 frames per 
 
 
 @pytest.fixture(scope="module")
-def list_arrivals():
+def arrivals():
     """Return (frame of arrival, event) of a stream of another performer, and what was performed when."""
     clips = [cut_to_movement(open_clip(action, 1)) for action in ACTIONS * 3]
     joints, truth = join_clips(clips, pause=0.0, blend=0.1)
@@ -27,8 +27,8 @@ def list_arrivals():
     return rows, truth
 
 
-def test_every_movement_is_an_event_in_place(list_arrivals):
-    rows, truth = list_arrivals
+def test_every_movement_is_an_event_in_place(arrivals):
+    rows, truth = arrivals
     found = [
         max(compute_overlap((event.start, event.end), (start, end)) for _, event in rows)
         for start, end, _ in truth
@@ -37,8 +37,8 @@ def test_every_movement_is_an_event_in_place(list_arrivals):
     assert len(rows) <= len(truth) + 1
 
 
-def test_names_are_right(list_arrivals):
-    rows, truth = list_arrivals
+def test_names_are_right(arrivals):
+    rows, truth = arrivals
     named = [event for _, event in rows if event.label is not None]
     assert len(named) >= len(truth) // 2
     for event in named:
@@ -46,8 +46,8 @@ def test_names_are_right(list_arrivals):
         assert event.label == best[2]
 
 
-def test_events_come_soon_once_the_movement_is_longer_than_one_action(list_arrivals):
-    rows, _ = list_arrivals
+def test_events_come_soon_once_the_movement_is_longer_than_one_action(arrivals):
+    rows, _ = arrivals
     first = rows[0][0]
     late = [frame - event.end for frame, event in rows if event.end > first]
     assert late
