@@ -10,6 +10,8 @@ from rich.table import Table
 
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    ClusterAddress,
+    Jobs,
     ModelSource,
     Pattern,
     SkipBad,
@@ -54,7 +56,8 @@ def find(
         bool,
         typer.Option("--exact", help="Compare the example with every window, also if there is an index."),
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes that read recordings.")] = 1,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     cache: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +79,7 @@ def find(
         with show_progress(not as_json) as bar:
             result = find_in(
                 loaded, query, dataset, k, exact=True if exact else None,
-                jobs=jobs, cache=cache or get_default_cache(), skip_bad=skip_bad, progress=bar,
+                jobs=jobs, cluster=cluster, cache=cache or get_default_cache(), skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
         hits = [hit for hit in rate_matches(loaded, query, dataset, result) if hit.confidence >= threshold]
         rows = [hit.json() for hit in hits]

@@ -8,6 +8,8 @@ from rich.table import Table
 
 from jeanie.cli.find import get_default_cache
 from jeanie.cli.options import (
+    ClusterAddress,
+    Jobs,
     ModelSource,
     Pattern,
     SkipBad,
@@ -40,7 +42,8 @@ def index(
     samples: Annotated[
         int, typer.Option(min=0, help="Number of exact searches that measure the recall; 0 measures nothing.")
     ] = 20,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes that read recordings.")] = 1,
+    jobs: Jobs = 1,
+    cluster: ClusterAddress = None,
     cache: Annotated[
         Path | None,
         typer.Option(
@@ -60,7 +63,7 @@ def index(
         with show_progress(not as_json) as bar:
             report = build_index(
                 model.load(), dataset, cache or get_default_cache(), seconds=seconds or (2.0,),
-                recall=recall, samples=samples, jobs=jobs, skip_bad=skip_bad, progress=bar,
+                recall=recall, samples=samples, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=bar,
             )  # fmt: skip
         skipped = list_skipped(dataset)
         skipped += [{"file": name, "reason": reason} for name, reason in report.skipped]

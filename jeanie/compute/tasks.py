@@ -17,7 +17,7 @@ from jeanie.compute.lost import WorkerLost, is_out_of_memory
 from jeanie.compute.processes import start_processes
 from jeanie.errors import ConfigError
 
-__all__ = ["Progress", "WorkerLost", "check_workers", "count_workers", "map_tasks", "run_parallel"]
+__all__ = ["Progress", "WorkerLost", "check_workers", "count_workers", "map_tasks"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -195,21 +195,3 @@ def _interrupt_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def run_parallel(
-    function: Callable[..., Result],
-    tasks: Iterable[Any],
-    *,
-    jobs: int,
-    shared: Sequence[Any] = (),
-    ordered: bool = False,
-    queued: int = 1,
-    on_wait: Callable[[], Any] | None = None,
-) -> Iterator[Result]:
-    """Yield ``function(*shared, task)`` for every task; see ``map_tasks``."""
-    progress = None if on_wait is None or jobs == 1 else lambda *_: on_wait()
-    for _, result in map_tasks(
-        partial(function, *shared), tasks, jobs=jobs, progress=progress, ordered=ordered
-    ):
-        yield result

@@ -12,7 +12,7 @@ IMPORTS = [str(place) for place in (HERE, HERE.parent)]
 DASK = [sys.executable, "-m", "dask"]
 
 
-def wait_for(condition, seconds=120):
+def wait_for(condition, seconds=300):
     """Wait until a condition holds, and return its value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -23,7 +23,7 @@ from jeanie._internal.files import (
     sync_folder,
     write_atomically,
 )
-from jeanie.compute.tasks import run_parallel
+from jeanie.compute.tasks import map_tasks
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.model import FewShotModel
@@ -88,6 +88,7 @@ def build_index(
     recall: float = 0.99,
     samples: int = 20,
     jobs: int = 1,
+    cluster: str | None = None,
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> IndexReport:
@@ -103,6 +104,7 @@ def build_index(
             cells and candidates a search reads, the other half measures the recall that results report.
         samples: Number of searches that measure the recall; 0 measures nothing.
         jobs: Number of worker processes.
+        cluster: Address of a Dask scheduler whose workers encode recordings; they need ``cache`` under the same path.
         skip_bad: Skip unreadable clips and list them.
         progress: Called with the number of encoded clips and the total.
 
@@ -125,8 +127,9 @@ def build_index(
         raise ConfigError(f"an index needs recordings in files and a model with lower bounds; {what}")
     steps = sorted({step for one in seconds for step in select_duration_steps(one, stretch)})
     recipe = FeatureRecipe(model, archive, Path(cache), float(stride), float(rate), projection)
+    entries = list_entries(recipe, steps, states)
     files, bad = build_cache(
-        recipe, list_entries(recipe, steps, states), jobs=jobs, skip_bad=skip_bad, progress=progress
+        recipe, entries, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=progress
     )
     path = find_index_path(recipe)
     remove_leftovers(path)
@@ -141,7 +144,7 @@ def build_index(
     new = path.with_name(f".{path.name}.new-{token_hex(4)}")
     new.mkdir(parents=True)
     try:
-        codes, cells = _encode_files(new, files, old if known else None, learnt, jobs)
+        codes, cells = _encode_files(new, files, old if known else None, learnt, jobs, cluster)
         _write_arrays(new, files, learnt, codes, cells)
         del codes
         (new / "all.tmp").unlink()
@@ -236,7 +239,12 @@ def _import_faiss() -> Any:
 
 
 def _encode_files(
-    folder: Path, files: Sequence[RowFile], old: SearchIndex | None, learnt: _Learnt, jobs: int
+    folder: Path,
+    files: Sequence[RowFile],
+    old: SearchIndex | None,
+    learnt: _Learnt,
+    jobs: int,
+    cluster: str | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Return codes and cells of all windows; those of known files are copied from the old index."""
     total, width = sum(file.count for file in files), len(learnt.codec.low)
@@ -246,11 +254,11 @@ def _encode_files(
     known = _copy_known(files, old, codes, cells) if old is not None and is_same else set()
     starts = np.cumsum([0, *(file.count for file in files)])
     todo = [number for number in range(len(files)) if number not in known]
-    results = run_parallel(
+    results = map_tasks(
         _encode_file, [files[number] for number in todo], jobs=min(jobs, max(1, len(todo))),
-        shared=(learnt.codec, learnt.centroids), ordered=True,
+        cluster=cluster, shared=(learnt.codec, learnt.centroids), ordered=True,
     )  # fmt: skip
-    for number, (some_codes, some_cells) in zip(todo, results, strict=True):
+    for number, (_, (some_codes, some_cells)) in zip(todo, results, strict=True):
         place = slice(starts[number], starts[number + 1])
         codes[place], cells[place] = some_codes, some_cells
     return codes, cells

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from jeanie._internal.digest import hash_bytes
 from jeanie._internal.files import write_atomically
-from jeanie.compute.tasks import run_parallel
+from jeanie.compute.tasks import map_tasks
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
@@ -183,13 +183,14 @@ def build_cache(
     work: Sequence[CacheEntry],
     *,
     jobs: int = 1,
+    cluster: str | None = None,
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[RowFile], list[tuple[str, str]]]:
     """Return the files of all entries, in order, and (clip, reason) of unreadable clips.
 
-    Existing files are kept; ``jobs`` worker processes compute the others. An unreadable clip raises DataError, or is
-    skipped with ``skip_bad``.
+    Existing files are kept; ``jobs`` worker processes, or a cluster, compute the others. An unreadable clip raises
+    DataError, or is skipped with ``skip_bad``.
     """
     recipe.folder.mkdir(parents=True, exist_ok=True)
     known = {portion.key: _read_entry(recipe.folder, portion) for portion in work}
@@ -199,7 +200,8 @@ def build_cache(
     # a recording is read once for all durations
     tasks = [tuple(group) for _, group in groupby(waiting, lambda portion: portion.clips)]
     workers = min(jobs, max(1, len(tasks)))
-    for clips in run_parallel(_compute_entries, tasks, jobs=workers, shared=(recipe, skip_bad)):
+    shared = recipe, skip_bad
+    for _, clips in map_tasks(_compute_entries, tasks, shared=shared, jobs=workers, cluster=cluster):
         done += clips
         if progress is not None:
             progress(done, total)

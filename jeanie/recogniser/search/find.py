@@ -104,6 +104,7 @@ def find(
     prune: bool = True,
     exact: bool | None = None,
     jobs: int = 1,
+    cluster: str | None = None,
     cache: str | Path | None = None,
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -125,6 +126,7 @@ def find(
             folder, which may miss some matches. None uses it only for archives of 500,000 windows or more. Without an
             index of the archive as it is now, a search is exact; ``SearchResult.exact`` says which search it was.
         jobs: Number of worker processes that compute features.
+        cluster: Address of a Dask scheduler whose workers compute features; they need ``cache`` under the same path.
         cache: Folder that keeps features; an interrupted search continues from it. None keeps nothing.
         skip_bad: Skip unreadable clips and list them in the result.
         progress: Called with the number of finished clips and the total.
@@ -156,10 +158,16 @@ def find(
         states = None if cache is None else read_clip_states(archive, Path(cache))
         with tempfile.TemporaryDirectory(prefix="jeanie") as scratch:
             keep = cache is not None and states is not None
+            if cluster is not None and not keep:
+                raise ConfigError(
+                    "a cluster computes features of files in a shared folder; give cache=FOLDER"
+                )
             folder = Path(cache) if keep and cache is not None else Path(scratch)
             recipe = FeatureRecipe(model, archive, folder, stride, rate, projection)
             work = list_entries(recipe, duration_steps, states or [str(clip) for clip in range(len(archive))])
-            build = partial(build_cache, recipe, work, jobs=jobs, skip_bad=skip_bad, progress=progress)
+            build = partial(
+                build_cache, recipe, work, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=progress
+            )
             candidates, bad = _read_all(recipe, query if prune else None, build)
         best, compared = find_best(model, query, archive, candidates, k, overlap)
         searched = Searched(best, len(candidates.bounds), len(candidates.bounds), compared, True, 1.0)
