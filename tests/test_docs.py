@@ -65,6 +65,12 @@ def test_every_link_to_a_section_leads_to_a_heading(page):
     assert missing == []
 
 
+def test_the_architecture_names_every_folder():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    folders = {path.parent.name for path in (ROOT / "jeanie").glob("*/*") if path.name != "__pycache__"}
+    assert [folder for folder in sorted(folders - {"__pycache__"}) if f"`{folder}`" not in page] == []
+
+
 CODE = {path: path.read_text() for path in sorted((ROOT / "jeanie").rglob("*.py"))}
 VOCABULARY = [
     word.strip()
