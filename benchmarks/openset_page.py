@@ -14,6 +14,7 @@ MEASURES = {
     "recognised_at": "recognised at equal false alarms",
     "error": "calibration error",
 }
+TRIALS = Path(__file__).with_name("openset_trials.md")  # evidence that was measured and is not used
 STATES = ("before", "after", "calibrated")
 
 
@@ -96,6 +97,7 @@ def format_page(
     for name in EVIDENCE:
         said = Calibration.model_fields[name].description
         lines.append(f"| {name} | {getattr(calibration, name):.3f} | {said} |")
+    lines += ["", TRIALS.read_text().rstrip()]
     return "\n".join([*lines, ""])
 
 
