@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from time import sleep
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jeanie.compute.cancellation import TaskStopped
 from jeanie.compute.cluster import connect_cluster
@@ -27,6 +27,7 @@ Progress = Callable[[int, int], Any]
 _WAIT_SECONDS = 0.5  # between two calls of progress
 
 
+@runtime_checkable
 class _Pool(Protocol):
     """Workers that compute tasks, and the number of tasks that keeps them busy."""
 
