@@ -246,8 +246,10 @@ def measure_kills(process: subprocess.Popen, url: str, library: Path, seconds: f
     async def kill() -> None:
         while time.perf_counter() + every < end:
             await asyncio.sleep(every)
-            random.choice(list_workers(process)).kill()
-            counts["kills"] += 1
+            workers = [one for one in list_workers(process) if one.pid != process.pid]
+            if workers:  # none while all of them start
+                random.choice(workers).kill()
+                counts["kills"] += 1
 
     async def run() -> None:
         await asyncio.gather(kill(), *(enrol(n) for n in range(2)), *(keep_streaming(n) for n in range(4)))

@@ -1,10 +1,14 @@
 """Worker processes with one socket: they share its connections evenly, and are replaced when they end."""
 
 import mmap
+import os
+import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
+from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +85,9 @@ class SharedListener(socket.socket):
             raise BlockingIOError
         if self._counts.has_most():
             time.sleep(_GIVE_WAY_SECONDS)
-        connection, address = super().accept()
+        accepted, address = super().accept()
         self._has_accepted = True
-        return _Connection(connection.detach(), self._counts), address
+        return _Connection(accepted.detach(), self._counts), address
 
 
 class _Connection(socket.socket):
@@ -145,8 +149,17 @@ class _Worker(Process):
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve; called in the new process."""
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
         assert isinstance(self.config.app, WorkerApp)
         super().target([self.config.app.share(one, self._index) for one in sockets or []])
+
+
+def _stop_with_parent() -> None:
+    """Stop this process in order when the supervisor is killed: it could neither be stopped nor replaced."""
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Supervisor(Multiprocess):

@@ -77,3 +77,11 @@ def test_a_killed_worker_is_replaced_and_no_acknowledged_example_is_lost(tmp_pat
     with Library(place) as library:
         assert set(acknowledged) <= set(library.labels)
         assert library.find_damaged() == {}
+
+
+def test_workers_end_with_their_supervisor(tmp_path):
+    with run_service(tmp_path / "library.db", "--workers", "2") as process:
+        wait_for(lambda: len(list_workers(process)) == 2, "two workers")
+        workers = [psutil.Process(pid) for pid in list_workers(process)]
+        process.kill()
+        wait_for(lambda: not any(one.is_running() for one in workers), "the end of the workers")

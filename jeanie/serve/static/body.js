@@ -56,7 +56,8 @@ function tick(now) {
       continue;
     }
     const length = Math.max(motion.seconds, 0.5) + 0.6;  // rest at the end
-    const share = Math.min(((now - motion.since) / 1000 % length) / Math.max(motion.seconds, 0.5), 1);
+    const passed = Math.max(0, now - motion.since) / 1000;  // a frame may have begun before the replay
+    const share = Math.min((passed % length) / Math.max(motion.seconds, 0.5), 1);
     const index = Math.round((isStill.matches ? 0.5 : share) * (motion.poses.length - 1));
     if (index !== motion.shown && canvas.offsetParent) {
       draw(canvas, motion, index);
