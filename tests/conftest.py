@@ -1,6 +1,6 @@
 """Shared set-up of the tests, and the rule that nothing is skipped silently."""
 
-import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -13,6 +13,9 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))  # for oracles
 
 import json_output  # beside this file
+
+if importlib.util.find_spec("ezc3d"):
+    import ezc3d  # noqa: F401  # before faiss: see build_index
 
 collect_ignore_glob = ["**/conftest.py"]  # they hold fixtures, not tests
 

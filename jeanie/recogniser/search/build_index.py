@@ -4,6 +4,8 @@ A new index is written beside the old one and replaces it in one step, so a cras
 the codes of all recordings that did not change. Centroids are learnt again when the archive has doubled.
 """
 
+import contextlib
+import importlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -230,6 +232,9 @@ def _find_centroids(vectors: NDArray[np.float32], windows: int) -> NDArray[np.fl
 
 
 def _import_faiss() -> Any:
+    # both are made by SWIG and share its table of types: neither works if faiss is loaded before ezc3d
+    with contextlib.suppress(ImportError):
+        importlib.import_module("ezc3d")
     try:
         import faiss  # noqa: PLC0415
     except ImportError:
