@@ -93,8 +93,8 @@ def sample_core_joints(
 
 
 def average_over_time(
-    joints: Float[Tensor, "*batch time joint 3"], frames: int
-) -> Float[Tensor, "*batch {frames} joint 3"]:
+    joints: Float[Tensor, "*batch time joint axis"], frames: int
+) -> Float[Tensor, "*batch {frames} joint axis"]:
     """Resample to ``frames`` frames; each is the mean over its share of the time, which reduces noise."""
     last = joints.shape[-3] - 1
     middle = torch.linspace(0, last, frames, dtype=joints.dtype, device=joints.device)
