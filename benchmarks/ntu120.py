@@ -4,7 +4,7 @@ The clips are synthetic: 75 generated actions and 45 of them backwards, performe
 with the layout, the names and the number of clips of NTU RGB+D 120. They measure speed and memory; accuracies on them
 say nothing about NTU. The protocol is ``ntu120-oneshot``: 100 classes to train on, one exemplar for each of the 20
 others. Training steps alternate between all clips, which hardly ever come twice, and 567 of them (the size of
-MSRAction3D), which the cache of prepared clips holds. Prints a report and writes docs/results/ntu120.md and
+MSRAction3D), which the cache of prepared clips holds. Prints the measurements and writes them to
 benchmarks/results/ntu120.json.
 """
 
