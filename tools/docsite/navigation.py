@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "results/pretraining",
             "results/lifting",
         ),
-        "The tables of the paper": ("results/paper", "results/small", "results/small-quick", "results/six-d"),
+        "The tables of the paper": ("results/paper", "results/small", "results/six-d"),
         "Applications": ("results/search", "results/streams", "results/exercise"),
         "Speed": ("results/align", "results/gpu", "results/latency", "results/serve"),
         "More": (),
