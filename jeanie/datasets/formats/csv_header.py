@@ -81,6 +81,8 @@ def read_header(path: Path, lines: Iterator[str]) -> Header:
         elif text:
             delimiter = declared or _find_delimiter(line)
             titles = _parse_titles(path, at + 1, line, delimiter)
+            if not any(titles):
+                continue  # a bare comment sign, or control characters only
             if all(map(_is_number, titles)) or all(map(_is_number, line.split())):
                 if first is None:
                     return Header(titles, delimiter, chain(head[at:], lines), at + 1, has_titles=False)

@@ -46,11 +46,19 @@ def test_csv_with_the_joints_of_a_known_layout_gives_that_layout(write_file):
     assert motion.joints[0, 0, :, 0].tolist() == list(range(1, 16))
 
 
+@pytest.mark.parametrize("first", ["#", "# ", "//", "%", "#,,", "\x0b", "\x1c\x1d"])
+def test_a_first_line_without_words_is_skipped(write_file, first):
+    motion = read_csv(write_file(f"{first}\nhead_x,head_y,head_z\n1,2,3\n", "a.csv"))
+    assert motion.joints[0, 0].tolist() == [[1, 2, 3]]
+
+
 @pytest.mark.errors
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
         ("", "expected columns such as head_x"),
+        ("#\n", "expected columns such as head_x"),
+        ("\x0b\n", "expected columns such as head_x"),
         ("a,b\n1,2\n", "expected columns such as head_x"),
         ("h_x,h_y,h_z\n1,2\n", "line 2: 2 cells, expected 3"),
         ("h_x,h_y,h_z\n1,2,x\n", "could not convert"),
