@@ -54,7 +54,8 @@ def make_motion(clips: Dataset, number: int) -> Motion:
         + 0.15 * np.sin(np.arange(len(joints)) / random.uniform(20, 60) + random.uniform(0, 6))
     )
     times = np.cumsum(speed)
-    positions = torch.from_numpy(np.interp(np.arange(times[0], times[-1]), times, np.arange(len(times))))
+    wanted = np.arange(times[0], max(times[-1], times[0] + 2))  # at least two frames
+    positions = torch.from_numpy(np.interp(wanted, times, np.arange(len(times))))
     low = positions.floor().long().clamp_max(len(joints) - 1)
     high = (low + 1).clamp_max(len(joints) - 1)
     weight = (positions - low)[:, None, None, None].float()

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.cli.find import get_default_cache
+from jeanie.cli.options import get_default_cache
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.errors import ConfigError
 from jeanie.recogniser.search.cache import is_cache_file, is_current

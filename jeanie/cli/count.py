@@ -7,13 +7,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from jeanie.cli.example_part import ExamplePart, select_part
 from jeanie.cli.options import (
     SkipBad,
     accept_option_groups,
     name_motion,
     print_skipped,
     read_motions,
-    select_part,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.datasets import ReadOptions
@@ -27,10 +27,7 @@ __all__ = ["count"]
 def count(
     example: Annotated[Path, typer.Argument(help="Recording of one repetition, or of several.")],
     recordings: Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Recordings to count in.")],
-    part: Annotated[
-        str | None,
-        typer.Option("--part", help="Part of the example to use, in seconds, for example 2.5-4."),
-    ] = None,
+    part: ExamplePart = None,
     repetitions: Annotated[
         int | None,
         typer.Option(min=1, help="Repetitions in the example (default: found from its period)."),

@@ -8,20 +8,22 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from jeanie.cli.example_part import ExamplePart, select_part
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
+    CacheFolder,
     ClusterAddress,
     Jobs,
     ModelSource,
     Pattern,
     SkipBad,
     accept_option_groups,
+    get_default_cache,
     list_skipped,
     open_source,
     print_skipped,
-    select_part,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, get_user_folder, print_table, show_progress
+from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import Hit, cut_segments, rate_matches
@@ -39,10 +41,7 @@ def find(
         typer.Argument(help="What to search: an archive, a folder of recordings, a recording or a data set."),
     ],
     k: Annotated[int, typer.Option("--k", min=1, help="Number of segments to return.")] = 10,
-    part: Annotated[
-        str | None,
-        typer.Option("--part", help="Part of the example to search for, in seconds, for example 2.5-4."),
-    ] = None,
+    part: ExamplePart = None,
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out segments with a lower confidence.")
     ] = 0.0,
@@ -58,12 +57,7 @@ def find(
     ] = False,
     jobs: Jobs = 1,
     cluster: ClusterAddress = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Cache folder for the features of the recordings (default: the user cache folder)."
-        ),
-    ] = None,
+    cache: CacheFolder = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     as_json: AsJson = False,
@@ -105,11 +99,6 @@ def find(
         else:
             _print_result(result, hits, files)
             print_skipped(skipped)
-
-
-def get_default_cache() -> Path:
-    """Return the search cache of this user."""
-    return get_user_folder("cache") / "search"
 
 
 def _print_result(result: SearchResult, hits: list[Hit], files: dict[str, str]) -> None:

@@ -1,19 +1,19 @@
 """``jeanie index``: prepare a large archive for fast searches."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from jeanie.cli.find import get_default_cache
 from jeanie.cli.options import (
+    CacheFolder,
     ClusterAddress,
     Jobs,
     ModelSource,
     Pattern,
     SkipBad,
     accept_option_groups,
+    get_default_cache,
     list_skipped,
     open_source,
     print_skipped,
@@ -44,12 +44,7 @@ def index(
     ] = 20,
     jobs: Jobs = 1,
     cluster: ClusterAddress = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Cache folder of the searches; the index is in it (default: the user cache folder)."
-        ),
-    ] = None,
+    cache: CacheFolder = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     as_json: AsJson = False,

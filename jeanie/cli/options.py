@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -23,6 +22,7 @@ from jeanie.recogniser.recogniser import is_export
 from jeanie.skeleton import Motion
 
 __all__ = [
+    "CacheFolder",
     "ClusterAddress",
     "EncoderPaths",
     "FalseAlarms",
@@ -41,6 +41,7 @@ __all__ = [
     "describe_migration",
     "find_library",
     "format_again",
+    "get_default_cache",
     "get_default_library",
     "list_skipped",
     "name_motion",
@@ -48,7 +49,6 @@ __all__ = [
     "open_source",
     "print_skipped",
     "read_motions",
-    "select_part",
     "skip_unreadable",
 ]
 
@@ -84,6 +84,14 @@ ClusterAddress = Annotated[
         metavar="ADDRESS",
         help="Compute on the workers of a Dask scheduler, such as tcp://host:8786 or tls://host:8786, instead of "
         "processes of this machine.",
+    ),
+]
+
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        help="Cache folder for the features of the recordings and their index (default: the user cache folder).",
     ),
 ]
 
@@ -283,6 +291,11 @@ def get_default_library() -> Path:
     return get_user_folder("data") / "library.db"
 
 
+def get_default_cache() -> Path:
+    """Return the search cache of this user."""
+    return get_user_folder("cache") / "search"
+
+
 def find_library(library: str | None, *, make: bool = False) -> str:
     """Return the path or URL of the library; a missing one is an error unless ``make`` is set."""
     place = library or str(get_default_library())
@@ -377,23 +390,3 @@ def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
 def describe_migration(count: int) -> str:
     """Return a note about examples of another model, or nothing."""
     return f"{quantity(count, 'example')} of another model will be encoded with this one" if count else ""
-
-
-def select_part(motion: Motion, part: str | None) -> Motion:
-    """Return a part of a motion in seconds, such as "2.5-4"; None is the whole."""
-    return motion if part is None else motion[_parse_part(part, motion.rate or 30.0, len(motion))]
-
-
-def _parse_part(part: str, rate: float, frames: int) -> slice:
-    """Return the frames of a part in seconds, such as "2.5-4"."""
-    first, dash, last = part.partition("-")
-    try:
-        start, end = float(first or 0), float(last) if last else frames / rate
-    except ValueError:
-        start, end, dash = 0.0, 0.0, ""
-    cut = slice(round(start * rate), round(end * rate))
-    if not dash or not isfinite(start + end) or not 0 <= cut.start < min(cut.stop, frames):
-        raise ConfigError(
-            f"--part must be START-END in seconds within the {frames / rate:.1f} s of the example, got {part!r}"
-        )
-    return cut

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from jeanie.cli.find import get_default_cache
 from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
     accept_option_groups,
     find_library,
+    get_default_cache,
     open_source,
 )
 from jeanie.cli.terminal import exit_on_error

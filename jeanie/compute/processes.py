@@ -8,6 +8,7 @@ worker sends SIGTERM to its running task: trainings write a checkpoint, other ta
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,8 +17,6 @@ from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from types import FrameType
 from typing import Any
-
-import torch
 
 from jeanie.compute.lost import MAX_RETRIES, WorkerLost, is_out_of_memory
 
@@ -137,7 +136,8 @@ def _set_up_worker(stop: connection.Connection, function: Callable[..., Any], sh
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C reaches the parent only, which stops the workers once
     signal.signal(signal.SIGTERM, _interrupt_task)
-    torch.set_num_threads(1)
+    if (torch := _get_torch()) is not None:  # otherwise OMP_NUM_THREADS holds when the task loads it
+        torch.set_num_threads(1)
     _worker.function, _worker.shared = function, shared
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
 
@@ -179,13 +179,26 @@ def _stop_with_parent(stop: connection.Connection) -> None:
 
 @contextmanager
 def use_one_thread() -> Iterator[None]:
-    """Limit torch to one thread, so that sums do not depend on how many processes share a machine."""
+    """Limit torch to one thread, so that sums do not depend on how many processes share a machine.
+
+    A process that has not loaded torch yet loads it with one thread, and keeps that number.
+    """
+    torch = _get_torch()
+    if torch is None:
+        with set_environment("OMP_NUM_THREADS", "1"):
+            yield
+        return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _get_torch() -> Any:
+    """Return torch if it is loaded. It takes seconds to load, and not every task needs it."""
+    return sys.modules.get("torch")
 
 
 @contextmanager

@@ -1,26 +1,28 @@
-"""Functions that the tests run in worker processes and on clusters: every worker can import this module."""
+"""Functions that the tests run in worker processes and on clusters. This module loads fast: without torch."""
 
 import os
 import signal
+import sys
 import time
-
-import torch
-from tiny_task import dataset, model_config, split
+from importlib import import_module
 
 from jeanie._internal.files import write_atomically
 from jeanie.compute.cancellation import raise_if_stopped
 from jeanie.errors import DataError
-from jeanie.training.augment import AugmentConfig
-from jeanie.training.config import TrainConfig
-from jeanie.training.run import TrainingReplaced
-from jeanie.training.train import train
 
 SLOW = 0.2  # seconds
 
 
 def scale(factor, folder, task):
     time.sleep(SLOW if task == 0 else 0)
-    return factor * task, os.getpid(), torch.get_num_threads(), os.getcwd() == folder
+    return factor * task, os.getpid(), os.getcwd() == folder
+
+
+def count_threads(task):
+    """Return whether this process is new to torch, and how many threads torch has."""
+    is_new = "torch" not in sys.modules
+    torch = import_module("torch")
+    return is_new, torch.get_num_threads()
 
 
 def fail_at_two(task):
@@ -88,52 +90,3 @@ def write_once(place):
         time.sleep(SLOW)
         write_atomically(path, b"done")
     return number
-
-
-def train_slowly(folder):
-    """Train with a checkpoint at the end alone; a file tells when the first step is done, and one ends the pauses."""
-
-    def pause(progress):
-        (folder.parent / "training").touch()
-        if not (folder.parent / "fast").exists():
-            time.sleep(0.1)
-
-    return train_tiny(folder, 40, pause)
-
-
-def train_on_some_host(folder):
-    """Train with many checkpoints. The first process waits in the middle until another one has started.
-
-    Every process notes its start, and the end if it was replaced.
-    """
-    is_first = len(note_start((folder.parent, 0))) == 1
-
-    def pause(progress):
-        while (
-            is_first and progress.episode == 10 and len((folder.parent / "0.started").read_text().split()) < 2
-        ):
-            time.sleep(0.05)
-
-    try:
-        return train_tiny(folder, 4, pause)
-    except TrainingReplaced:
-        (folder.parent / f"{os.getpid()}.replaced").touch()
-        raise
-
-
-def train_tiny(folder, checkpoints, progress=None):
-    """Train 40 episodes of a tiny task, with a checkpoint every so many episodes."""
-    config = TrainConfig(
-        episodes=40,
-        batch=2,
-        queries=2,
-        validate_every=40,
-        checkpoint_every=checkpoints,
-        augment=AugmentConfig(yaw=20),
-    )
-    options = {"dataset": dataset(), "split": [split()], "resume": folder.exists(), "progress": progress}
-    return train(model_config(), "synthetic", config=config, out=folder, **options).path
-
-
-def return_what_cannot_travel(task):
-    return (number for number in range(task))

@@ -10,14 +10,16 @@ from contextlib import contextmanager
 
 import pytest
 from compute_tasks import (
+    count_threads,
     fail_at_two,
     scale,
-    train_slowly,
     wait_for_permission,
+    wait_forever,
     wait_in_first_process,
     write_once,
 )
 from dask_cluster import IMPORTS, run_cluster, wait_for
+from training_tasks import train_slowly
 
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
@@ -44,7 +46,7 @@ def start_client(folder, cluster, function, tasks):
     script.write_text(
         f"import sys\nsys.path[:0] = {IMPORTS}\n"
         "from pathlib import Path\n"
-        f"from compute_tasks import {function.__name__}\n"
+        f"from {function.__module__} import {function.__name__}\n"
         "from jeanie.compute.tasks import map_tasks\n"
         f"folder = Path({str(folder)!r})\n"
         f"list(map_tasks({function.__name__}, {tasks}, cluster={cluster.address!r}))\n"
@@ -56,12 +58,17 @@ def start_client(folder, cluster, function, tasks):
             process.kill()
 
 
-def test_tasks_run_on_the_workers_with_one_thread(cluster):
+def test_tasks_run_on_the_workers_in_the_folder_of_the_client(cluster):
     options = {"shared": (10, os.getcwd()), "cluster": cluster.address}
     pairs = list(map_tasks(scale, range(8), ordered=True, **options))
     assert [(task, result[0]) for task, result in pairs] == [(task, 10 * task) for task in range(8)]
     assert os.getpid() not in {result[1] for _, result in pairs}
-    assert {result[2:] for _, result in pairs} == {(1, True)}, "one thread, and the folder of the client"
+    assert {result[2] for _, result in pairs} == {True}, "the folder of the client"
+
+
+def test_torch_has_one_thread_in_a_worker(cluster):
+    (outcome,) = (result for _, result in map_tasks(count_threads, [0], cluster=cluster.address))
+    assert outcome[1] == 1
 
 
 def test_the_error_of_a_task_is_raised_with_its_traceback(cluster):
@@ -123,8 +130,6 @@ def _count_clients_of(key, dask_scheduler):
 
 
 def test_tasks_stop_when_their_client_is_killed(cluster, tmp_path):
-    from compute_tasks import wait_forever
-
     with start_client(tmp_path, cluster, wait_forever, "[(folder, number) for number in range(2)]") as client:
         wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
         client.kill()

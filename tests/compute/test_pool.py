@@ -8,7 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from compute_tasks import die_always, fail_at_two, run_out_of_memory, scale, wait_in_first_process
+from compute_tasks import (
+    count_threads,
+    die_always,
+    fail_at_two,
+    run_out_of_memory,
+    scale,
+    wait_in_first_process,
+)
 from dask_cluster import IMPORTS, wait_for
 
 from jeanie.compute.processes import set_environment, use_one_thread
@@ -28,10 +35,15 @@ def test_ordered_results_come_in_the_order_of_the_tasks_and_others_as_they_are_c
     pairs = list(map_tasks(scale, range(6), ordered=True, progress=lambda *now: calls.append(now), **options))
     assert [(task, result[0]) for task, result in pairs] == [(task, 10 * task) for task in range(6)]
     assert os.getpid() not in {result[1] for _, result in pairs}
-    assert {result[2:] for _, result in pairs} == {(1, True)}
+    assert {result[2] for _, result in pairs} == {True}
     assert calls[-1] == (6, 6)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     assert sorted(task for task, _ in map_tasks(scale, iter(range(6)), **options)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.processes
+def test_torch_has_one_thread_in_a_worker():
+    assert [result for _, result in map_tasks(count_threads, [0], jobs=2)] == [(True, 1)]
 
 
 @pytest.mark.processes

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from compute_tasks import train_on_some_host, train_tiny
 from dask_cluster import Cluster, wait_for
+from training_tasks import train_on_some_host, train_tiny
 
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import map_tasks
@@ -73,7 +73,7 @@ def test_a_training_goes_on_elsewhere_when_its_host_is_unplugged_and_the_old_one
             cluster.start_scheduler(prefix=["ip", "netns", "exec", first])
             for number, host in enumerate(others):
                 prefix = ["ip", "netns", "exec", host]
-                cluster.start_workers([f"worker {number}"], "--preload", "compute_tasks", prefix=prefix)
+                cluster.start_workers([f"worker {number}"], "--preload", "training_tasks", prefix=prefix)
             options = {"cluster": cluster.address, "key": str}
             call = client.submit(lambda: list(map_tasks(train_on_some_host, [run], **options)))
             wait_for(lambda: next(run.glob("*/last/state.json"), None))

@@ -258,12 +258,12 @@ def _encode_files(
     is_same = old is not None and int(old.about["learnt_from"]) == learnt.windows
     known = _copy_known(files, old, codes, cells) if old is not None and is_same else set()
     starts = np.cumsum([0, *(file.count for file in files)])
-    todo = [number for number in range(len(files)) if number not in known]
+    missing = [number for number in range(len(files)) if number not in known]
     results = map_tasks(
-        _encode_file, [files[number] for number in todo], jobs=min(jobs, max(1, len(todo))),
+        _encode_file, [files[number] for number in missing], jobs=min(jobs, max(1, len(missing))),
         cluster=cluster, shared=(learnt.codec, learnt.centroids), ordered=True,
     )  # fmt: skip
-    for number, (_, (some_codes, some_cells)) in zip(todo, results, strict=True):
+    for number, (_, (some_codes, some_cells)) in zip(missing, results, strict=True):
         place = slice(starts[number], starts[number + 1])
         codes[place], cells[place] = some_codes, some_cells
     return codes, cells
