@@ -92,6 +92,7 @@ bench: setup
 
 fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 20000
+	$(BIN)/pytest -q --explore tests/datasets/test_fuzz.py
 
 coverage: export OMP_NUM_THREADS = 1
 coverage: setup browser web

@@ -16,6 +16,23 @@ MAX_BYTES = 2**20
 Self = TypeVar("Self", bound="Config")  # run-time checkers of hints do not support typing.Self
 
 
+class _InvalidValues(ConfigError):
+    """Wrong names or values of a configuration.
+
+    Args:
+        config: Name of the class of the configuration.
+        problems: Dotted name and problem of each value; the name is empty for a problem of several values.
+    """
+
+    def __init__(self, config: str, problems: list[tuple[str, str]]) -> None:
+        super().__init__(config, problems)
+        self.config, self.problems = config, problems
+
+    def __str__(self) -> str:
+        lines = (f"{name}: {problem}" if name else problem for name, problem in self.problems)
+        return f"{self.config}: " + "; ".join(lines)
+
+
 class Config(BaseModel):
     """Base of every configuration: frozen, and checked when it is made.
 
@@ -41,7 +58,7 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(_describe(type(self), error)) from None
+            raise _InvalidValues(type(self).__name__, _list_problems(type(self), error)) from None
 
     @classmethod
     def from_file(cls: type[Self], path: str | Path) -> Self:
@@ -116,7 +133,7 @@ class Config(BaseModel):
         try:
             return self._change_kind(name, section, table).with_values(table)
         except ConfigError as error:
-            raise ConfigError(f"{type(self).__name__}: {name}: {error}") from None
+            raise _InvalidValues(type(self).__name__, _qualify(name, error)) from None
 
     def _change_kind(self, name: str, section: "Config", table: Mapping[str, Any]) -> "Config":
         """Return the section as the kind that ``table`` asks for, with the values that both kinds have."""
@@ -162,26 +179,34 @@ def _read_table(path: Path) -> dict[str, Any]:
     return values
 
 
-def _describe(cls: type[Config], error: ValidationError) -> str:
-    """Return every problem as "name: problem, got value"; an unknown name lists the known ones."""
-    lines = []
-    for problem in error.errors(include_url=False):
-        place, context = _name(cls, problem["loc"]), problem.get("ctx", {})
-        inner = context.get("error")
-        if isinstance(inner, ConfigError):  # from a section, whose message is complete
-            text = str(inner)
-        elif problem["type"] == "union_tag_invalid":
+def _list_problems(cls: type[Config], error: ValidationError) -> list[tuple[str, str]]:
+    """Return the dotted name and the problem of every wrong value; an unknown name lists the known ones."""
+    problems = []
+    for details in error.errors(include_url=False):
+        name, context = _name(cls, details["loc"]), details.get("ctx", {})
+        cause = context.get("error")
+        if isinstance(cause, ConfigError):
+            problems += _qualify(name, cause)
+        elif details["type"] == "union_tag_invalid":
             tag = context["discriminator"].strip("'")
-            text = f"{tag} needs one of {context['expected_tags']}, got {context['tag']!r}"
-        elif problem["type"] == "extra_forbidden":
+            problems.append((name, f"{tag} needs one of {context['expected_tags']}, got {context['tag']!r}"))
+        elif details["type"] == "extra_forbidden":
             names = cls.model_fields
-            text = (
-                f"no such option; the options are {', '.join(names)}{suggest_name(problem['loc'][-1], names)}"
-            )
+            hint = suggest_name(details["loc"][-1], names)
+            problems.append((name, f"no such option; the options are {', '.join(names)}{hint}"))
+        elif isinstance(cause, ValueError):  # of a validator, whose message is complete
+            problems.append((name, str(cause)))
         else:
-            text = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, got {problem['input']!r}"
-        lines.append(f"{place}: {text}" if place else text)
-    return f"{cls.__name__}: " + "; ".join(lines)
+            message = details["msg"]
+            problems.append((name, f"{message[:1].lower()}{message[1:]}, got {details['input']!r}"))
+    return problems
+
+
+def _qualify(section: str, error: ConfigError) -> list[tuple[str, str]]:
+    """Return the problems of a section with dotted names that begin with its name."""
+    if isinstance(error, _InvalidValues):
+        return [(f"{section}.{name}".strip("."), problem) for name, problem in error.problems]
+    return [(section, str(error))]
 
 
 def _name(cls: type[Config], location: tuple[int | str, ...]) -> str:

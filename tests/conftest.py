@@ -23,8 +23,9 @@ collect_ignore_glob = ["**/conftest.py"]  # they hold fixtures, not tests
 DATA_REASONS = ("JEANIE_DATA", "recordings")
 
 json_output.watch_runner()
-settings.register_profile("jeanie", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.register_profile("jeanie", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("sample", settings.get_profile("jeanie"), max_examples=10)
+settings.register_profile("explore", settings.get_profile("jeanie"), derandomize=False)
 settings.load_profile("jeanie")
 
 
@@ -37,6 +38,11 @@ def pytest_addoption(parser):
         help="run every N-th test of each file and every N-th case of each test, beginning with the first, "
         "and 10 examples per property",
     )
+    parser.addoption(
+        "--explore",
+        action="store_true",
+        help="draw new random examples for every property; without it, every run has the same examples",
+    )
 
 
 def pytest_configure(config):
@@ -46,6 +52,8 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("sample") > 1:
         settings.load_profile("sample")
+    if config.getoption("explore"):
+        settings.load_profile("explore")
 
 
 def pytest_collection_modifyitems(config, items):

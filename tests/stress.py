@@ -36,7 +36,8 @@ def main() -> int:
     try:
         for number in range(1, options.rounds + 1):
             start = time.monotonic()
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "processes", *options.tests]
+            command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "processes", "--explore"]
+            command += options.tests
             code = subprocess.run(command, check=False).returncode
             print(f"round {number}: exit code {code}, {time.monotonic() - start:.0f} s", flush=True)  # noqa: T201
             failed += [number] if code else []

@@ -1,5 +1,7 @@
 """Configurations are checked at birth and say what is wrong."""
 
+import pickle
+
 import pytest
 from pydantic import Field
 
@@ -63,6 +65,23 @@ def test_what_is_wrong_inside_is_said_once():
     with pytest.raises(ConfigError) as error:
         Outer(inner={"gamma": -1})
     assert str(error.value).count("gamma") == 1
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Outer().with_values({"inner.gamma": -1, "inner.name": 5}),
+        lambda: Outer(inner={"gamma": -1, "name": 5}),
+    ],
+    ids=["changed", "made"],
+)
+def test_problems_of_a_section_have_dotted_names(make):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    gamma = "inner.gamma: input should be greater than or equal to 0, got -1"
+    assert str(caught.value) == f"Outer: {gamma}; inner.name: input should be a valid string, got 5"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.errors

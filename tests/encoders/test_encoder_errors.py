@@ -73,7 +73,7 @@ def test_blocks_of_another_dtype_are_refused_before_torch_does():
         ({"head": 3}, "head: no such option; the options are features, init, kind, graph"),
         (
             {"kind": "raw", "width": 3},
-            "encoder: RawEncoderConfig: width: no such option; the options are kind",
+            "encoder.width: no such option; the options are kind",
         ),
     ],
     ids=lambda value: list(value)[-1] if isinstance(value, dict) else "",
