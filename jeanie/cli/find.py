@@ -81,7 +81,14 @@ def find(
         if page is not None:
             motions = dict(cut_segments(dataset, hits[:ANIMATED]))
             segments = [motions[hit] for hit in hits[:ANIMATED]]
-            write_hits_page(page, rows, segments, title=f"Segments like {example.name}", threshold=threshold)
+            write_hits_page(
+                page,
+                rows,
+                segments,
+                title=f"Segments like {example.name}",
+                kind="Search results",
+                threshold=threshold,
+            )
             files["page"] = str(page)
         skipped = list_skipped(dataset)
         skipped += [{"file": name, "reason": reason} for name, reason in result.skipped]

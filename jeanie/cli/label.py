@@ -104,7 +104,7 @@ def label(
         if page is not None:
             title = f"Labels of {dataset.name}"
             motions = dataset.motions[: min(ANIMATED, len(dataset))]
-            write_hits_page(page, rows, motions, title=title, threshold=0.0)
+            write_hits_page(page, rows, motions, title=title, kind="Labels")
             files["page"] = str(page)
         if as_json:
             skipped = list_skipped(dataset)

@@ -175,7 +175,7 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
         {"file": name, "start_s": 0.0, "end_s": 1.5, "label": None, "confidence": sure, "distance": sure}
         for name, sure in ((EVIL, 0.2), ('b, "quoted"', 0.9), ("c", 0.6))
     ]
-    text = render_hits_page(rows, [motion] * 3, title=EVIL, threshold=0.5)
+    text = render_hits_page(rows, [motion] * 3, title=EVIL, kind="Labels", threshold=0.5)
     act = """<script>addEventListener("load", () => {
       document.querySelector('[data-part="all"]').click();
       const order = () => [...document.querySelectorAll('[data-part="hits"] > li')].map((item) => item.textContent);
@@ -210,6 +210,7 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
     assert re.search(r'<html[^>]* data-ready="1"', shown)
     assert re.search(r'<html[^>]* data-errors="0"', shown)
     assert "<img" not in shown
+    assert ">Labels</p>" in shown
     assert "2 of 3 results, 2 ticked." in shown
     assert 'data-strict="1 of 3 results, 1 ticked."' in shown
     assert 'data-before="0"' in shown  # the most confident first
@@ -219,7 +220,7 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
 
 
 def test_a_page_without_results_opens():
-    assert "0 of" not in render_hits_page([], [], title="nothing")
+    assert "0 of" not in render_hits_page([], [], title="nothing", kind="Labels")
 
 
 def test_csv_and_latex_survive_special_characters():

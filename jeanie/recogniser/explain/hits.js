@@ -18,7 +18,7 @@
     const facts = item.appendChild(document.createElement("small"));
     const parts = [span(hit), hit.label === null ? "" : String(hit.label), `confidence ${number(hit.confidence, 2)}`];
     if (hit.distance !== null) parts.push(`distance ${number(hit.distance, 3)}`);
-    facts.textContent = parts.filter(Boolean).join(" · ");
+    for (const part of parts.filter(Boolean)) facts.appendChild(document.createElement("span")).textContent = part;
     if (!hit.poses) canvas.hidden = true;
     return { hit, item, canvas, box };
   });

@@ -27,15 +27,22 @@ def write_hits_page(
     motions: Sequence[Motion],
     *,
     title: str,
+    kind: str,
     threshold: float = 0.0,
 ) -> Path:
     """Write the page of results; see ``render_hits_page``."""
-    write_atomically(path, render_hits_page(rows, motions, title=title, threshold=threshold).encode())
+    page = render_hits_page(rows, motions, title=title, kind=kind, threshold=threshold)
+    write_atomically(path, page.encode())
     return path
 
 
 def render_hits_page(
-    rows: Sequence[Mapping[str, Any]], motions: Sequence[Motion], *, title: str, threshold: float = 0.0
+    rows: Sequence[Mapping[str, Any]],
+    motions: Sequence[Motion],
+    *,
+    title: str,
+    kind: str,
+    threshold: float = 0.0,
 ) -> str:
     """Return the page as text; names from files are escaped.
 
@@ -43,6 +50,7 @@ def render_hits_page(
         rows: Results with ``file``, ``start_s``, ``end_s``, ``label``, ``confidence`` and ``distance``.
         motions: The motion of each row; rows after the first ``ANIMATED`` have none.
         title: Title of the page.
+        kind: What the results are, such as "Search results"; it stands above the title.
         threshold: Confidence that the threshold slider starts at.
     """
     scenes = [_build_scene(motion) for motion in motions[:ANIMATED]]
@@ -60,6 +68,7 @@ def render_hits_page(
         script=("stage.js", "hits.js"),
         data={"scene": describe_stage(visible, persons), "hits": hits, "threshold": threshold},
         title=escape(title),
+        kind=escape(kind),
         more=_describe_rest(len(rows)),
     )
 
