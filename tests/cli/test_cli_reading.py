@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpus import OWN, z_up
+from corpus import z_up
+from corpus.rigs import OWN
 from typer.main import get_command
 from typer.testing import CliRunner
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpus import CASES, VICON, stack, wide
+from corpus import CASES, stack
+from corpus.rigs import VICON
+from corpus.writers import wide
 
 from jeanie.datasets import ReadOptions, open_dataset, read_motion
 from jeanie.datasets.folders import drop_unreadable, list_recordings, open_folder

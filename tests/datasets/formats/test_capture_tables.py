@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
-from corpus import BODY, FRAMES, RATE, baseline, motive, motive_bones, nexus, plug_in_gait, qualisys
+from corpus import BODY, FRAMES, RATE
+from corpus.captures import motive, motive_bones, nexus, qualisys
+from corpus.markers import baseline, plug_in_gait
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
