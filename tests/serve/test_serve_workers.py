@@ -64,11 +64,10 @@ def test_a_killed_worker_is_replaced_and_no_acknowledged_example_is_lost(tmp_pat
         wait_for(lambda: len(list_workers(process).keys() - before.keys()) == 1, "a new worker")
         stop.set()
         writer.join(PATIENCE)
-        seen = []
-        for _ in range(8):  # some of these go to each worker
-            answer = ask(process.url, "GET", "api/v1/actions")
-            seen.append({one["label"] for one in answer.json()["actions"]})
-        assert all(set(acknowledged) <= labels for labels in seen)
+        # some of these go to each worker
+        answers = [ask(process.url, "GET", "api/v1/actions").json() for _ in range(8)]
+        labels_per_answer = [{action["label"] for action in answer["actions"]} for answer in answers]
+        assert all(set(acknowledged) <= labels for labels in labels_per_answer)
         metrics = ask(process.url, "GET", "metrics").text
         answered = [line for line in metrics.splitlines() if 'route="/api/v1/examples",status="201"' in line]
         assert float(answered[0].split()[-1]) >= len(acknowledged)
@@ -84,4 +83,6 @@ def test_workers_end_with_their_supervisor(tmp_path):
         wait_for(lambda: len(list_workers(process)) == 2, "two workers")
         workers = [psutil.Process(pid) for pid in list_workers(process)]
         process.kill()
-        wait_for(lambda: not any(one.is_running() for one in workers), "the end of the workers")
+        _, survivors = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert len(workers) == 2
+    assert survivors == []
