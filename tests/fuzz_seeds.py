@@ -62,7 +62,7 @@ class Seed:
 
 
 def _make_seed(read, name, data, **more):
-    return Seed(f"{read.__name__} {name}", {name: data}, (name,), read, **more)
+    return Seed(f"{case.form} {name}", {name: data}, (name,), read, **more)
 
 
 def _read_first(opener):
@@ -251,7 +251,7 @@ def _corpus(folder):
             files = {file.name: file.read_bytes() for file in sorted(place.iterdir()) if file.is_file()}
             if path.is_file() and len(files) == 1:
                 read = FORMATS[case.form].read
-                yield Seed(f"{read.__name__} {name}", files, (path.name,), read, weight=0.3)
+                yield Seed(f"{case.form} {name}", files, (path.name,), read, weight=0.3)
 
 
 def _sheet():

@@ -3,19 +3,14 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jeanie.datasets.archive.reader import is_archive
 from jeanie.datasets.formats.azure_kinect import read_azure_kinect
 from jeanie.datasets.formats.bvh import read_bvh
 from jeanie.datasets.formats.c3d import read_c3d
-from jeanie.datasets.formats.capture_tables import (
-    NEXUS_SECTIONS,
-    read_deeplabcut,
-    read_motive,
-    read_nexus,
-    read_qualisys,
-)
+from jeanie.datasets.formats.capture_tables import NEXUS_SECTIONS, read_capture_table
 from jeanie.datasets.formats.coco import read_coco
 from jeanie.datasets.formats.compressed import GZIP_MAGIC, read_compressed_head
 from jeanie.datasets.formats.csv_header import has_point_titles
@@ -198,10 +193,18 @@ def _is_coco(name: str, head: bytes) -> bool:
 FORMATS: dict[str, Format] = {
     "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
     "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
-    "motive": Format("CSV of OptiTrack's Motive", _match_start(b"Format Version"), read_motive),
-    "nexus": Format("CSV of Vicon's Nexus", _is_nexus, read_nexus),
-    "qualisys": Format("TSV of Qualisys", _match_start(b"NO_OF_FRAMES"), read_qualisys),
-    "deeplabcut": Format("CSV of DeepLabCut", _match_start(b"scorer,"), read_deeplabcut),
+    "motive": Format(
+        "CSV of OptiTrack's Motive",
+        _match_start(b"Format Version"),
+        partial(read_capture_table, program="motive"),
+    ),
+    "nexus": Format("CSV of Vicon's Nexus", _is_nexus, partial(read_capture_table, program="nexus")),
+    "qualisys": Format(
+        "TSV of Qualisys", _match_start(b"NO_OF_FRAMES"), partial(read_capture_table, program="qualisys")
+    ),
+    "deeplabcut": Format(
+        "CSV of DeepLabCut", _match_start(b"scorer,"), partial(read_capture_table, program="deeplabcut")
+    ),
     "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
     "npz": Format("npz of a motion, or of one array of poses", _is_npz, read_npz_poses),
     "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),
@@ -279,8 +282,10 @@ def detect_format(path: str | Path) -> str:
         first = next((file for file in sorted(path.glob("*.json")) if file.is_file()), None)
         if first is not None and FORMATS["openpose"].matches(first.name, _read_head(first)):
             return "openpose"
-        if first is not None and is_frame_folder(path) and (found := detect_format(first)) in _FRAME_FORMATS:
-            return found
+        if first is not None and is_frame_folder(path):
+            frame_format = detect_format(first)
+            if frame_format in _FRAME_FORMATS:
+                return frame_format
         raise DataError(
             f"{path}: a folder without JSON files, one per frame; give the path of one recording, or open it as "
             "a data set"
@@ -299,8 +304,8 @@ def _describe_unknown(name: str, head: bytes) -> str:
     advice = next((text for test, text in _ADVICE if test(name, head)), None)
     if advice is not None:
         return advice
-    known = "; ".join(f"{name} ({form.description})" for name, form in FORMATS.items())
-    return f"unknown format; give format=, one of: {known}"
+    formats = "; ".join(f"{name} ({form.description})" for name, form in FORMATS.items())
+    return f"unknown format; give format=, one of: {formats}"
 
 
 def _read_head(path: Path) -> bytes:

@@ -1,10 +1,11 @@
 """Tables with several header rows, as motion-capture programs export them: Motive, Nexus, Qualisys, DeepLabCut."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,9 @@ from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["NEXUS_SECTIONS", "read_deeplabcut", "read_motive", "read_nexus", "read_qualisys"]
+__all__ = ["NEXUS_SECTIONS", "read_capture_table"]
 
+Program = Literal["motive", "nexus", "qualisys", "deeplabcut"]
 Floats = NDArray[np.float64]
 NEXUS_SECTIONS = ("Trajectories", "Devices", "Model Outputs", "Joints", "Segments", "Objects", "Events")
 _MAX_HEADER_LINES = 64
@@ -44,182 +46,145 @@ class _Table:
     rate: float | None = None
     time: int | None = None
     unit: str | None = None
-    up: str = "y"
+    up: str | None = None
     zero_is_missing: bool = False
 
 
-def read_motive(
+_Content = tuple[_Table, Floats, float | None]  # points [frame, point, 2 or 3] and the frame rate
+
+
+def read_capture_table(
     path: str | Path,
     *,
+    program: Program,
     unit: str | float | None = None,
     up: str | None = None,
     layout: Layout | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> Motion:
-    """Read a CSV file of OptiTrack's Motive: bones of skeletons, else markers, else rigid bodies.
+    """Read a table that a motion-capture program exports. Every skeleton, marker set or subject is a person.
 
-    Every skeleton or marker set is a person. Unlabelled markers are left out, an empty cell is missing.
+    - Motive (OptiTrack), CSV: bones of skeletons, else markers, else rigid bodies. Unlabelled markers are left out.
+    - Nexus (Vicon), CSV or text: the section Trajectories.
+    - Qualisys Track Manager, TSV: a marker at the origin is missing.
+    - DeepLabCut, CSV: rows scorer, individuals, bodyparts and coords, then one row per frame.
+
+    An empty cell is missing.
 
     Args:
         path: The file.
-        unit: Unit of the coordinates; overrides that of the file.
-        up: Axis that points up; y by default.
+        program: Name of the program.
+        unit: Unit of the coordinates; overrides that of the file (default for Nexus and Qualisys: mm).
+        up: Axis that points up (default: z for Nexus and Qualisys, -y for key points in pixels, else y).
         layout: Selects points by name; see ``read_csv``.
         aliases: Name in the file -> joint; "" leaves a point out.
     """
     path = Path(path)
     with open_lines(path) as lines:
-        count, head = _read_header(path, lines, "Frame")
-        facts = dict(zip(head[0][::2], head[0][1::2], strict=False))
-        if facts.get("Coordinate Space", "Global").strip().lower() == "local":
-            raise DataError(
-                f"{path}: positions of bones relative to their parents; export with Coordinate Space: Global"
-            )
-        width = len(head[-1])
-        types, names, kinds = _find_motive_rows(path, head, width)
-        table = _Table(
-            _find_motive_columns(path, types, names, kinds, head[-1]),
-            rate=_parse_rate(facts.get("Export Frame Rate") or facts.get("Capture Frame Rate")),
-            time=1 if width > 1 and head[-1][1].lower().startswith("time") else None,
-            unit=facts.get("Length Units", "Meters"),
+        table, points, rate = _PARSERS[program](path, lines)
+    return _make_motion(path, points, rate, table, program, unit, up, layout, aliases)
+
+
+def _parse_motive(path: Path, lines: Iterator[str]) -> _Content:
+    count, head = _read_header(path, lines, "Frame")
+    facts = dict(zip(head[0][::2], head[0][1::2], strict=False))
+    if facts.get("Coordinate Space", "Global").strip().lower() == "local":
+        raise DataError(
+            f"{path}: positions of bones relative to their parents; export with Coordinate Space: Global"
         )
-        points, rate = _read_points(path, lines, table, count + 1)
-    return _make_motion(path, points, rate, table, "motive", unit, up, layout, aliases)
+    width = len(head[-1])
+    types, names, kinds = _find_motive_rows(path, head, width)
+    table = _Table(
+        _find_motive_columns(path, types, names, kinds, head[-1]),
+        rate=_parse_rate(facts.get("Export Frame Rate") or facts.get("Capture Frame Rate")),
+        time=1 if width > 1 and head[-1][1].lower().startswith("time") else None,
+        unit=facts.get("Length Units", "Meters"),
+        up="y",
+    )
+    return table, *_read_points(path, lines, table, count + 1)
 
 
-def read_nexus(
-    path: str | Path,
-    *,
-    unit: str | float | None = None,
-    up: str | None = None,
-    layout: Layout | None = None,
-    aliases: Mapping[str, str] | None = None,
-) -> Motion:
-    """Read the section Trajectories of a CSV or text file of Vicon's Nexus. Every subject is a person.
-
-    Args:
-        path: The file.
-        unit: Unit of the coordinates; overrides that of the file.
-        up: Axis that points up; z by default.
-        layout: Selects points by name; see ``read_csv``.
-        aliases: Name in the file -> joint; "" leaves a point out.
-    """
-    path = Path(path)
-    with open_lines(path) as lines:
-        count = 0
-        for line in lines:
-            count += 1
-            if line.strip(" ,;\t\r\n").lower() == "trajectories":
-                break
-        else:
-            raise DataError(
-                f"{path}: no section Trajectories; select Trajectories in the ASCII export of Nexus"
-            )
-        texts = [next(lines, "") for _ in range(4)]
-        delimiter = max(",\t;", key=texts[2].count)
-        rate, names, axes, units = (_split(path, text, delimiter) for text in texts)
-        columns: dict[tuple[str, str], dict[str, int]] = {}
-        filled = _fill_right(names, len(axes))
-        for column, (name, axis) in enumerate(zip(filled, axes, strict=True)):
-            if name and axis.upper() in ("X", "Y", "Z"):
-                columns.setdefault(_split_subject(name), {}).setdefault(axis.upper(), column)
-        complete = {key: [found[axis] for axis in "XYZ"] for key, found in columns.items() if len(found) == 3}
-        _check_points(path, complete, "a row of marker names, then Frame, Sub Frame, X, Y, Z")
-        first = next(iter(complete.values()))[0]
-        table = _Table(
-            complete,
-            delimiter=delimiter,
-            rate=_parse_rate(rate[0] if rate else None),
-            unit=units[first] if first < len(units) and units[first] else "mm",
-            up="z",
-        )
-        section = takewhile(lambda line: line.strip(" ,;\t\r\n"), lines)
-        points, found_rate = _read_points(path, section, table, count + 5)
-    return _make_motion(path, points, found_rate, table, "nexus", unit, up, layout, aliases)
+def _parse_nexus(path: Path, lines: Iterator[str]) -> _Content:
+    count = 0
+    for line in lines:
+        count += 1
+        if line.strip(" ,;\t\r\n").lower() == "trajectories":
+            break
+    else:
+        raise DataError(f"{path}: no section Trajectories; select Trajectories in the ASCII export of Nexus")
+    texts = [next(lines, "") for _ in range(4)]
+    delimiter = max(",\t;", key=texts[2].count)
+    rate, names, axes, units = (_split(path, text, delimiter) for text in texts)
+    columns: dict[tuple[str, str], dict[str, int]] = {}
+    filled = _fill_right(names, len(axes))
+    for column, (name, axis) in enumerate(zip(filled, axes, strict=True)):
+        if name and axis.upper() in ("X", "Y", "Z"):
+            columns.setdefault(_split_subject(name), {}).setdefault(axis.upper(), column)
+    complete = {key: [place[axis] for axis in "XYZ"] for key, place in columns.items() if len(place) == 3}
+    _check_points(path, complete, "a row of marker names, then Frame, Sub Frame, X, Y, Z")
+    first = next(iter(complete.values()))[0]
+    table = _Table(
+        complete,
+        delimiter=delimiter,
+        rate=_parse_rate(rate[0] if rate else None),
+        unit=units[first] if first < len(units) and units[first] else "mm",
+        up="z",
+    )
+    section = takewhile(lambda line: line.strip(" ,;\t\r\n"), lines)
+    return table, *_read_points(path, section, table, count + 5)
 
 
-def read_qualisys(
-    path: str | Path,
-    *,
-    unit: str | float | None = None,
-    up: str | None = None,
-    layout: Layout | None = None,
-    aliases: Mapping[str, str] | None = None,
-) -> Motion:
-    """Read a TSV file of Qualisys Track Manager (QTM). A marker at the origin is missing.
-
-    Args:
-        path: The file.
-        unit: Unit of the coordinates; mm by default.
-        up: Axis that points up; z by default.
-        layout: Selects points by name; see ``read_csv``.
-        aliases: Name in the file -> joint; "" leaves a point out.
-    """
-    path = Path(path)
-    with open_lines(path) as lines:
-        facts: dict[str, list[str]] = {}
-        first, count = "", 0
-        for line in lines:
-            count += 1
-            cells = _split(path, line, "\t")
-            if not cells[0].isidentifier() or not cells[0].isupper() or count > _MAX_HEADER_LINES:
-                first = line
-                break
-            facts[cells[0]] = cells[1:]
-        names = [name for name in facts.get("MARKER_NAMES", []) if name]
-        cells = _split(path, first, "\t")
-        has_titles = cells[0].lower() == "frame" or cells[-1][-1:].upper() == "Z"
-        start = 2 if has_titles and cells[0].lower() == "frame" else max(0, len(cells) - 3 * len(names))
-        columns = {
-            ("", name): [start + 3 * number + axis for axis in range(3)] for number, name in enumerate(names)
-        }
-        _check_points(path, columns, "a line MARKER_NAMES")
-        rate = facts.get("FREQUENCY") or [""]
-        table = _Table(
-            columns, delimiter="\t", rate=_parse_rate(rate[0]), unit="mm", up="z", zero_is_missing=True
-        )
-        rows = lines if has_titles else _put_back(first, lines)
-        nulls = (line.replace("null", "").replace("NULL", "") for line in rows)
-        points, found_rate = _read_points(path, nulls, table, count + has_titles)
-    return _make_motion(path, points, found_rate, table, "qualisys", unit, up, layout, aliases)
+def _parse_qualisys(path: Path, lines: Iterator[str]) -> _Content:
+    facts: dict[str, list[str]] = {}
+    first, count = "", 0
+    for line in lines:
+        count += 1
+        cells = _split(path, line, "\t")
+        if not cells[0].isidentifier() or not cells[0].isupper() or count > _MAX_HEADER_LINES:
+            first = line
+            break
+        facts[cells[0]] = cells[1:]
+    names = [name for name in facts.get("MARKER_NAMES", []) if name]
+    cells = _split(path, first, "\t")
+    has_titles = cells[0].lower() == "frame" or cells[-1][-1:].upper() == "Z"
+    start = 2 if has_titles and cells[0].lower() == "frame" else max(0, len(cells) - 3 * len(names))
+    columns = {
+        ("", name): [start + 3 * number + axis for axis in range(3)] for number, name in enumerate(names)
+    }
+    _check_points(path, columns, "a line MARKER_NAMES")
+    rate = facts.get("FREQUENCY") or [""]
+    table = _Table(
+        columns, delimiter="\t", rate=_parse_rate(rate[0]), unit="mm", up="z", zero_is_missing=True
+    )
+    rows = lines if has_titles else _put_back(first, lines)
+    nulls = (line.replace("null", "").replace("NULL", "") for line in rows)
+    return table, *_read_points(path, nulls, table, count + has_titles)
 
 
-def read_deeplabcut(
-    path: str | Path,
-    *,
-    unit: str | float | None = None,
-    up: str | None = None,
-    layout: Layout | None = None,
-    aliases: Mapping[str, str] | None = None,
-) -> Motion:
-    """Read a CSV file of DeepLabCut: rows scorer, individuals, bodyparts and coords, then one row per frame.
+def _parse_deeplabcut(path: Path, lines: Iterator[str]) -> _Content:
+    count, head = _read_header(path, lines, "coords")
+    rows = {row[0].lower(): row for row in head if row}
+    bodyparts, coords = rows.get("bodyparts", []), rows["coords"]
+    persons = rows.get("individuals", [""] * len(bodyparts))
+    columns: dict[tuple[str, str], dict[str, int]] = {}
+    for column, (person, name, axis) in enumerate(zip(persons, bodyparts, coords, strict=False)):
+        if column and axis.lower() in ("x", "y", "z"):
+            columns.setdefault((person, name), {})[axis.lower()] = column
+    axes = "xyz" if all(len(place) == 3 for place in columns.values()) else "xy"
+    complete = {
+        key: [place[axis] for axis in axes] for key, place in columns.items() if set(axes) <= place.keys()
+    }
+    _check_points(path, complete, "rows bodyparts and coords")
+    table = _Table(complete, up="y" if axes == "xyz" else None)
+    return table, *_read_points(path, lines, table, count + 1)
 
-    Args:
-        path: The file.
-        unit: Unit of the coordinates of a 3-D file.
-        up: Axis that points up; y for a 3-D file, -y for pixels.
-        layout: Selects points by name; see ``read_csv``.
-        aliases: Name in the file -> joint; "" leaves a point out.
-    """
-    path = Path(path)
-    with open_lines(path) as lines:
-        count, head = _read_header(path, lines, "coords")
-        rows = {row[0].lower(): row for row in head if row}
-        bodyparts, coords = rows.get("bodyparts", []), rows["coords"]
-        persons = rows.get("individuals", [""] * len(bodyparts))
-        columns: dict[tuple[str, str], dict[str, int]] = {}
-        for column, (person, name, axis) in enumerate(zip(persons, bodyparts, coords, strict=False)):
-            if column and axis.lower() in ("x", "y", "z"):
-                columns.setdefault((person, name), {})[axis.lower()] = column
-        axes = "xyz" if all(len(found) == 3 for found in columns.values()) else "xy"
-        complete = {
-            key: [found[axis] for axis in axes] for key, found in columns.items() if set(axes) <= found.keys()
-        }
-        _check_points(path, complete, "rows bodyparts and coords")
-        table = _Table(complete)
-        points, rate = _read_points(path, lines, table, count + 1)
-    up = up or ("y" if points.shape[-1] == 3 else None)
-    return _make_motion(path, points, rate, table, "deeplabcut", unit, up, layout, aliases)
+
+_PARSERS: Mapping[Program, Callable[[Path, Iterator[str]], _Content]] = {
+    "motive": _parse_motive,
+    "nexus": _parse_nexus,
+    "qualisys": _parse_qualisys,
+    "deeplabcut": _parse_deeplabcut,
+}
 
 
 def _read_header(path: Path, lines: Iterator[str], last: str) -> tuple[int, list[list[str]]]:
@@ -274,17 +239,16 @@ def _find_motive_columns(
     path: Path, types: Sequence[str], names: Sequence[str], kinds: Sequence[str], axes: Sequence[str]
 ) -> dict[tuple[str, str], list[int]]:
     """Return the columns of the best type of points in the file."""
-    found: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
+    points_of_kind: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
     for column, (kind, name, value, axis) in enumerate(zip(types, names, kinds, axes, strict=False)):
         is_labelled = name and not name.startswith("Unlabeled")
         if value == "Position" and axis.upper() in ("X", "Y", "Z") and is_labelled:
             subject, point = _split_subject(name)
-            point = (
-                "Hip" if kind == "Bone" and point == subject else point
-            )  # the root has the name of its skeleton
-            points = found.setdefault(kind, {})
+            if kind == "Bone" and point == subject:  # the root has the name of its skeleton
+                point = "Hip"
+            points = points_of_kind.setdefault(kind, {})
             points.setdefault((subject, point), {}).setdefault(axis.upper(), column)
-    best = next((found[kind] for kind in _MOTIVE_TYPES if kind in found), {})
+    best = next((points_of_kind[kind] for kind in _MOTIVE_TYPES if kind in points_of_kind), {})
     complete = {key: [place[axis] for axis in "XYZ"] for key, place in best.items() if len(place) == 3}
     _check_points(path, complete, "positions of bones, markers or rigid bodies")
     return complete
@@ -357,6 +321,6 @@ def _make_motion(
         layout=layout,
         aliases=aliases,
         scale=None if length is None else metres_per_unit(length),
-        up=up or (table.up if table.unit is not None else None),
+        up=up or table.up,
         rate=rate,
     )
