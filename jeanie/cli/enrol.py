@@ -38,7 +38,7 @@ def enrol(
         str,
         typer.Argument(
             metavar="LABEL|FOLDER",
-            help="Name of the action; or, without files, a folder of recordings; their paths contain the actions.",
+            help="Name of the action, or a folder of recordings that are grouped by action.",
         ),
     ],
     files: Annotated[

@@ -133,7 +133,8 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
             str | None,
             typer.Option(
                 "--layout",
-                help="Joint layout, or a layout file of: jeanie layout (default: detected from the file).",
+                help="Name of a joint layout, or a layout file as jeanie layout writes it (default: detected from the "
+                "file).",
             ),
         ],
         None,

@@ -63,7 +63,7 @@ class TrainConfig(Config):
     )
     distractors: bool = Field(
         default=False,
-        description="adds one support of every training class to validation episodes, because a few held-out classes "
+        description="add one support of every training class to validation episodes, because a few held-out classes "
         "are easy to separate",
     )
     ema_decay: float = Field(
@@ -80,7 +80,7 @@ class TrainConfig(Config):
     )
     select_members: bool = Field(
         default=False,
-        description="with a margin: uses one kind of ensemble members alone if that improves the accuracy on training "
+        description="with a margin: use one kind of ensemble members alone if that improves the accuracy on training "
         "classes",
     )
     precision: Literal["fp32", "bf16", "fp16"] = Field(
@@ -91,21 +91,21 @@ class TrainConfig(Config):
     accumulate: int = Field(
         default=1,
         ge=1,
-        description="parts that the episodes of a step are computed in, one after the other; the gradient is that of "
-        "the whole step",
+        description="number of parts in which the episodes of a step are computed; the gradient is that of the "
+        "whole step",
     )
     recompute: bool = Field(
         default=False,
-        description="encodes again in the backward pass instead of storing activations; large batches, such as views "
+        description="encode again in the backward pass instead of storing activations; large batches, such as views "
         "of both sides, always do",
     )
-    compile: bool = Field(default=False, description="compiles the encoder with torch.compile")
+    compile: bool = Field(default=False, description="compile the encoder with torch.compile")
     checkpoint_every: int = Field(default=100, ge=1, description="episodes between two checkpoints")
     fuse: Literal["after", "together"] = Field(
         default="after",
         description="whether components are added after training or trained together with the model",
     )
-    mirror: bool = Field(default=True, description="adds mirrored clips as additional classes")
+    mirror: bool = Field(default=True, description="add mirrored clips as additional classes")
     augment: AugmentConfig = AugmentConfig(yaw=15, tilt=8, scale=0.1, warp=0.2)
 
     @property
