@@ -32,5 +32,5 @@ def suggest_name(name: object, known: Iterable[object]) -> str:
     >>> suggest_name("gama", ["gamma", "shift"])
     "; did you mean 'gamma'?"
     """
-    near = get_close_matches(str(name), [str(one) for one in known], n=1)
+    near = get_close_matches(str(name), [str(candidate) for candidate in known], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -40,8 +40,8 @@ def _disable_autocast(x: Tensor) -> AbstractContextManager[Any]:
 def _repair(out: Tensor, x: Tensor, y: Tensor, limit: Tensor) -> None:
     """Recompute entries of ``out[batch, i, j]`` below ``limit[batch, i]`` as the plain sum of squared differences."""
     rows = (out.amin(2) < limit).nonzero()
-    for some in rows.split(max(1, _REPAIR // out.shape[2])):
-        b, i = some.unbind(1)
+    for indices in rows.split(max(1, _REPAIR // out.shape[2])):
+        b, i = indices.unbind(1)
         entries = (out[b, i] < limit[b, i, None]).nonzero()
         for part in entries.split(max(1, _REPAIR // x.shape[2])):
             row, j = part.unbind(1)
@@ -193,9 +193,9 @@ def compute_block_costs(
         return apply_metric(compute_squared_distances(x, y), metric, sigma)
     costs, expected = metric(x, y), (*x.shape[:2], y.shape[1])
     if not isinstance(costs, Tensor) or costs.shape != expected:
-        got = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        actual = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
         raise ShapeError(
             f"metric got blocks of shape {tuple(x.shape)} and {tuple(y.shape)} and needs to return costs of shape "
-            f"{expected}, like torch.cdist, got {got}"
+            f"{expected}, like torch.cdist, got {actual}"
         )
     return costs

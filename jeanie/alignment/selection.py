@@ -10,36 +10,36 @@ __all__ = ["BACKENDS", "find_backend", "select_backend", "select_for_costs", "se
 BACKENDS = ("auto", "native", "reference", "triton")
 
 
-def select_backend(x: Tensor, wanted: str, lanes: int = 1) -> str:
+def select_backend(x: Tensor, backend: str, lanes: int = 1) -> str:
     """Return the backend that will run on the device of ``x``.
 
     ``auto`` selects the C++ kernel on the CPU and the Triton kernel on a GPU, if they exist. ``lanes`` is the number of
     cells on the longest anti-diagonal, which the Triton kernel limits (see ``triton.count_lanes``).
     """
     kind = x.device.type
-    if wanted == "native" and kind != "cpu":
+    if backend == "native" and kind != "cpu":
         raise ConfigError(
             f"backend 'native' runs on the CPU, got cost on {x.device}; use 'auto' or 'reference'"
         )
-    if wanted == "triton":
+    if backend == "triton":
         triton.check_availability(x.device)
-    if wanted == "auto":
+    if backend == "auto":
         if kind == "cpu":
             return "native" if native.is_available() else "reference"
         fits = kind == "cuda" and triton.is_available() and lanes <= triton.find_limit(x.device)
         return "triton" if fits else "reference"
-    return wanted
+    return backend
 
 
-def select_for_costs(cost: Tensor, wanted: str) -> str:
+def select_for_costs(cost: Tensor, backend: str) -> str:
     """Return the backend that will run on ``cost[query, support, t, s, *views]``."""
-    return select_backend(cost, wanted, triton.count_lanes(cost.shape[2], cost.shape[3], cost.shape[4:]))
+    return select_backend(cost, backend, triton.count_lanes(cost.shape[2], cost.shape[3], cost.shape[4:]))
 
 
-def select_for_features(query: Tensor, support: Tensor, wanted: str) -> str:
+def select_for_features(query: Tensor, support: Tensor, backend: str) -> str:
     """Return the backend that will run on features."""
     grid = (*query.shape[2:-1], *support.shape[2:-1])
-    return select_backend(query, wanted, triton.count_lanes(query.shape[1], support.shape[1], grid))
+    return select_backend(query, backend, triton.count_lanes(query.shape[1], support.shape[1], grid))
 
 
 def find_backend(cost: Tensor, support: Tensor | None = None, *, backend: str = "auto") -> str:

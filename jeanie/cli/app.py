@@ -57,11 +57,11 @@ def main() -> None:
     app(prog_name="jeanie")
 
 
-def _print_version(wanted: bool) -> bool:
-    if wanted:
+def _print_version(is_requested: bool) -> bool:
+    if is_requested:
         typer.echo(f"jeanie {version('jeanie')}")
         raise typer.Exit
-    return wanted  # the result of a callback is the value of the option
+    return is_requested  # the result of a callback is the value of the option
 
 
 @app.callback()

@@ -22,8 +22,10 @@ __all__ = ["align"]
 
 @accept_option_groups
 def align(
-    one: Annotated[Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
+    reference: Annotated[
+        Path, typer.Argument(metavar="A", help="Reference recording, for example of a teacher.")
+    ],
+    recording: Annotated[Path, typer.Argument(metavar="B", help="Recording to compare with A.")],
     html: Annotated[
         Path | None, typer.Option(help="Write an HTML page that plays both recordings in step.")
     ] = None,
@@ -34,14 +36,14 @@ def align(
 ) -> None:
     """Describe how movement B differs from movement A: camera, tempo and joints."""
     with exit_on_error(as_json):
-        loaded, motions = model.load(), [options.read(file) for file in (other, one)]
-        for file, motion in zip((other, one), motions, strict=True):
+        loaded, motions = model.load(), [options.read(file) for file in (recording, reference)]
+        for file, motion in zip((recording, reference), motions, strict=True):
             encode_motions(loaded, [name_motion(motion, file)], "support")  # refuses a single pose
         explanation = explain(loaded, *motions)
         if html is not None:
             explanation.write_html(html)
         if as_json:
-            names = {"file": str(other), "reference": str(one)}
+            names = {"file": str(recording), "reference": str(reference)}
             typer.echo(json.dumps(names | explanation.json() | ({} if html is None else {"page": str(html)})))
             return
         typer.echo(explanation.text)

@@ -155,8 +155,8 @@ def evaluate(
             examples = _find_example_alignments(methods, reports, dataset, common) if html is not None else ()
             curves = {method.name: method.curves for method in methods if method.curves}
             _write_files(reports, task, html, markdown_file, examples, curves)
-            written = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
-            _print_reports(reports, html, markdown_file, written, list_skipped(dataset), as_json)
+            table_paths = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
+            _print_reports(reports, html, markdown_file, table_paths, list_skipped(dataset), as_json)
 
 
 def _check_workers(world: World, jobs: int, cluster: str | None) -> dict[str, Any]:
@@ -314,11 +314,11 @@ def _write_files(
     protocol: Protocol,
     html: Path | None,
     tables: Path | None,
-    shown: Sequence[Example],
+    examples: Sequence[Example],
     curves: Mapping[str, Curves],
 ) -> None:
     if html is not None:
-        write_html(reports, html, examples=shown, title=protocol.title, curves=curves)
+        write_html(reports, html, examples=examples, title=protocol.title, curves=curves)
     if tables is not None:
         tables.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(tables, render_markdown(reports).encode())
@@ -351,13 +351,13 @@ def _print_reports(
     reports: Sequence[Report],
     html: Path | None,
     tables: Path | None,
-    written: dict[str, str],
+    table_paths: dict[str, str],
     skipped: list[dict[str, str]],
     as_json: bool,
 ) -> None:
     pairs = compare(reports)
     files = {name: str(path) for name, path in (("html", html), ("markdown", tables)) if path is not None}
-    files |= written
+    files |= table_paths
     if as_json:
         first, *others = (report.json() for report in reports)
         facts = {**first, "against": others, "comparisons": [pair.json() for pair in pairs], **files}
@@ -375,7 +375,7 @@ def _print_reports(
     for caution in dict.fromkeys(report.caution for report in reports if report.caution):
         typer.echo(caution)
     for report in reports:
-        if said := describe_hidden_joints(report.hidden_joints):
-            typer.echo(f"{report.method}: {said}")
+        if description := describe_hidden_joints(report.hidden_joints):
+            typer.echo(f"{report.method}: {description}")
     for name, path in files.items():
         typer.echo(f"{name}: {path}")

@@ -33,9 +33,9 @@ def write_rows(
     columns: Sequence[str], rows: Sequence[Mapping[str, Any]], csv: Path | None, latex: Path | None
 ) -> dict[str, str]:
     """Write rows as CSV and LaTeX if a path is given; return the written paths by format."""
-    written = {}
+    paths = {}
     for name, path, render in (("csv", csv, format_csv), ("latex", latex, format_latex)):
         if path is not None:
             write_atomically(path, render(columns, rows).encode())
-            written[name] = str(path)
-    return written
+            paths[name] = str(path)
+    return paths

@@ -105,10 +105,10 @@ def recognise(
                     printer.print(new)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
             facts |= {"skipped": skipped} if skipped else {}
-            written = write_rows((*RESULT_COLUMNS, *(["person"] if each else [])), rows, csv, latex)
-            facts |= written
+            table_paths = write_rows((*RESULT_COLUMNS, *(["person"] if each else [])), rows, csv, latex)
+            facts |= table_paths
             notes = [describe_migration(recogniser.migrated)]
-            notes += [f"{name}: {path}" for name, path in written.items()]
+            notes += [f"{name}: {path}" for name, path in table_paths.items()]
             if page is not None and motion is not None:
                 explanation = recogniser.explain(motion, answers[0])
                 explanation.write_html(page)

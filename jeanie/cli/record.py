@@ -54,16 +54,19 @@ def record(
             if moment >= start:
                 times.append(moment)
                 frames.append({"pose_world_landmarks": points})
-        seen = sum(bool(frame["pose_world_landmarks"]) for frame in frames)
-        if seen < 2:
+        visible_count = sum(bool(frame["pose_world_landmarks"]) for frame in frames)
+        if visible_count < 2:
             raise DataError(
-                f"{video or f'camera {camera}'}: a person is visible in {seen} of {len(frames)} pictures; step back "
-                "until the whole body is in the picture"
+                f"{video or f'camera {camera}'}: a person is visible in {visible_count} of {len(frames)} pictures; "
+                "step back until the whole body is in the picture"
             )
         rate = (len(times) - 1) / (times[-1] - times[0])
         write_atomically(out, json.dumps({"fps": round(rate, 3), "frames": frames}).encode())
-        facts = {"file": str(out), "frames": len(frames), "seen": seen, "rate": round(rate, 2)}
-        text = f"{out}: {len(frames)} frames, {rate:.1f} per second, a person in {seen}; next: jeanie enrol LABEL {out}"
+        facts = {"file": str(out), "frames": len(frames), "seen": visible_count, "rate": round(rate, 2)}
+        text = (
+            f"{out}: {len(frames)} frames, {rate:.1f} per second, a person in {visible_count}; "
+            f"next: jeanie enrol LABEL {out}"
+        )
         print_report(facts, [text], as_json)
 
 
@@ -83,11 +86,11 @@ def _find_poses(model: Path, source: int | Path) -> Iterator[tuple[float, list[l
     try:
         with vision.PoseLandmarker.create_from_options(options) as landmarker:
             number = 0
-            while (read := capture.read())[0]:
+            while (result := capture.read())[0]:
                 moment = time.monotonic() - begin if isinstance(source, int) else number / rate
                 number, last = number + 1, max(last + 1, round(1000 * moment))  # times must increase
                 picture = mediapipe.Image(
-                    image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(read[1], cv2.COLOR_BGR2RGB)
+                    image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(result[1], cv2.COLOR_BGR2RGB)
                 )
                 people = landmarker.detect_for_video(picture, last).pose_world_landmarks
                 yield moment, [_convert(point) for point in people[0]] if people else []

@@ -74,7 +74,7 @@ def tables(
         bool,
         typer.Option(
             "--small-rivals",
-            help="Compared systems with small instead of their published networks (default in --quick).",
+            help="Use small networks for the compared systems instead of the published ones (default in --quick).",
         ),
     ] = False,
     seeds: Annotated[str | None, typer.Option(help="Training seeds, for example 0,1,2.")] = None,
@@ -96,7 +96,7 @@ def tables(
     with exit_on_error(as_json):
         if listed:
             every = list(load_tables().values()) if name is None else [get_table(name)]
-            facts = {"tables": [one.describe() for one in every]}
+            facts = {"tables": [entry.describe() for entry in every]}
             typer.echo(json.dumps(facts) if as_json else "\n\n".join(map(_format_listing, every)))
             return
         if name is None:
@@ -114,7 +114,7 @@ def tables(
             return fill_table(table, preset, placed_cells, place, quick=quick)
 
         if not render:
-            cells = [one.cell for one in placed_cells]
+            cells = [entry.cell for entry in placed_cells]
             default = os.cpu_count() or 1 if cluster is None else 1
             workers = default if jobs is None else jobs
             if not as_json:
@@ -123,8 +123,8 @@ def tables(
                 watcher = _Watcher(fill, place, bar)
                 run_cells(cells, place, data=data, jobs=workers, cluster=cluster, progress=watcher)
         filled = fill()
-        written = write_rows(_COLUMNS, _list_rows(filled), csv, latex)
-        _write_and_print(filled, place, written, as_json)
+        table_paths = write_rows(_COLUMNS, _list_rows(filled), csv, latex)
+        _write_and_print(filled, place, table_paths, as_json)
 
 
 def _announce(cells: Sequence[Cell], place: Path, jobs: int) -> None:
@@ -192,9 +192,9 @@ def _list_rows(filled: FilledTable) -> list[dict[str, Any]]:
     ]
 
 
-def _write_and_print(filled: FilledTable, place: Path, written: dict[str, str], as_json: bool) -> None:
+def _write_and_print(filled: FilledTable, place: Path, table_paths: dict[str, str], as_json: bool) -> None:
     """Write the files of a table and print it."""
-    paths = {kind: str(path) for kind, path in write_table(filled, place).items()} | written
+    paths = {kind: str(path) for kind, path in write_table(filled, place).items()} | table_paths
     if as_json:
         typer.echo(json.dumps({**filled.json(), "files": paths}))
         return

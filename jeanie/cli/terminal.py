@@ -131,12 +131,12 @@ class LogProgress:
 
 
 @contextmanager
-def show_progress(shown: bool, what: str = "clips") -> Iterator[Any]:
-    """Yield a function ``(done, total)`` that shows the progress on standard error, or None if not ``shown``.
+def show_progress(enabled: bool, what: str = "clips") -> Iterator[Any]:
+    """Yield a function ``(done, total)`` that shows the progress on standard error, or None if not ``enabled``.
 
     A terminal gets a bar, a log one line every ten seconds.
     """
-    if not shown:
+    if not enabled:
         yield None
         return
     if not sys.stderr.isatty():

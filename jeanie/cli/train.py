@@ -222,9 +222,9 @@ def _parse_change(text: str) -> tuple[str, Any]:
 
 
 @contextmanager
-def _show_bars(shown: bool) -> Iterator[ProgressCallback | None]:
+def _show_bars(enabled: bool) -> Iterator[ProgressCallback | None]:
     """Yield a function that updates one progress bar per split, with loss and accuracies."""
-    if not shown:
+    if not enabled:
         yield None
         return
     if not sys.stderr.isatty():

@@ -36,12 +36,12 @@ def list_users(library: Place = None, as_json: AsJson = False) -> None:
     with exit_on_error(as_json), Library(find_library(library)) as store:
         rows = [
             {
-                "user": one.name,
-                "has_token": one.has_token,
-                "examples": len(store.with_owner(one.name).index()),
-                "created": one.created.isoformat(),
+                "user": account.name,
+                "has_token": account.has_token,
+                "examples": len(store.with_owner(account.name).index()),
+                "created": account.created.isoformat(),
             }
-            for one in Users(store).list()
+            for account in Users(store).list()
         ]
         table = Table("user", "token", "examples", "created", box=None, pad_edge=False)
         for row in rows:

@@ -57,7 +57,7 @@ def watch(
         bool,
         typer.Option(
             "--provisional",
-            help="Also print what a movement that goes on looks like, every half second, and its progress.",
+            help="While a movement goes on, also print its likely action and progress every half second.",
         ),
     ] = False,
     threshold: Annotated[
@@ -187,8 +187,8 @@ def _watch_folder(
                 stream = recogniser.stream(persons=persons)
                 _print_events(stream.push(motion) + stream.finish(), about, 0.0, unknown, as_json)
                 continue
-            each, motion = persons == "each", name_motion(motion, file)
-            answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
+            is_separate, motion = persons == "each", name_motion(motion, file)
+            answers = recogniser.recognise_each(motion) if is_separate else [recogniser.recognise(motion)]
         except JeanieError as error:
             bad += 1
             typer.echo(
@@ -196,7 +196,7 @@ def _watch_folder(
             )
             continue
         for person, answer in enumerate(answers):
-            whose = about | ({"person": person} if each else {})
+            whose = about | ({"person": person} if is_separate else {})
             if unknown or answer.label is not None:
                 facts = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
                 _print_answer(facts, answer.label, answer.confidence, answer.distance, None, as_json)

@@ -47,7 +47,10 @@ def open_folder(
     (('clap', 'wave', 'wave'), ('anna', 'anna', 'ben'), (1, 1, 1))
     """
     path, options = Path(path), options or ReadOptions()
-    sheet = next((Path(one) for one in (pattern, path) if one is not None and is_sheet(one)), None)
+    sheet = next(
+        (Path(candidate) for candidate in (pattern, path) if candidate is not None and is_sheet(candidate)),
+        None,
+    )
     if pattern is not None and Path(pattern).is_file():
         sheet = Path(pattern)
     if sheet is not None:

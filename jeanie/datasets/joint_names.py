@@ -70,14 +70,14 @@ def find_hierarchy_layout(
     parents: Sequence[int],
     ends: Sequence[bool],
     *,
-    wanted: Layout | None,
+    layout: Layout | None,
     path: Path,
     aliases: Mapping[str, str] | None = None,
     kind: str = "bvh",
 ) -> tuple[Layout, NDArray[np.int64]]:
     """Return the layout of a rig and, for each joint of it, the index of the joint in the file (-1: missing).
 
-    A rig with all of CMU's joints becomes ``cmu31`` without its End Sites. ``wanted`` selects joints by name.
+    A rig with all of CMU's joints becomes ``cmu31`` without its End Sites. ``layout`` selects joints by name.
     ``aliases`` maps names of the file to joints; an empty joint keeps the name of the file.
     """
     if len(names) > MAX_JOINTS:
@@ -86,10 +86,10 @@ def find_hierarchy_layout(
     ours = _make_unique(_name_joints(names, aliases, rig=True, ends=ends))
     if set(CMU_NAMES) <= index_of.keys() and not aliases:
         cmu = LAYOUTS["cmu31"]
-        if wanted is None or set(wanted.joints) <= set(cmu.joints):
-            return _select_joints(cmu.joints, [index_of[name] for name in CMU_NAMES], wanted or cmu, path)
-    if wanted is not None:
-        return _select_joints(ours, range(len(ours)), wanted, path)
+        if layout is None or set(layout.joints) <= set(cmu.joints):
+            return _select_joints(cmu.joints, [index_of[name] for name in CMU_NAMES], layout or cmu, path)
+    if layout is not None:
+        return _select_joints(ours, range(len(ours)), layout, path)
     bones = tuple((parent, child) for child, parent in enumerate(parents) if parent >= 0)
     torso = next((ours.index(joint) for joint in _TORSO if joint in ours), 0)
     own = Layout(kind, tuple(ours), bones, pair_sides(ours), 0, torso)
@@ -100,7 +100,7 @@ def find_marker_layout(
     names: Sequence[str],
     *,
     kind: str,
-    wanted: Layout | None,
+    layout: Layout | None,
     path: Path,
     aliases: Mapping[str, str] | None = None,
 ) -> tuple[Layout, NDArray[np.int64]]:
@@ -116,14 +116,14 @@ def find_marker_layout(
     known = None if aliases else _find_known_layout(plain)
     translated = _make_unique(_name_joints(names, aliases))
     ours = plain if known else translated
-    wanted = wanted or known or _find_known_layout(ours)
-    if wanted is not None:
-        return _select_joints(ours, range(len(ours)), wanted, path)
+    layout = layout or known or _find_known_layout(ours)
+    if layout is not None:
+        return _select_joints(ours, range(len(ours)), layout, path)
     ignored = {name for name, joint in (aliases or {}).items() if not joint}
-    kept = [index for index, name in enumerate(names) if name not in ignored]
-    if not kept:
+    used_points = [index for index, name in enumerate(names) if name not in ignored]
+    if not used_points:
         raise DataError(f"{path}: the layout file ignores all of its points: {', '.join(names)[:99]}")
-    return make_named_layout(kind, [ours[index] for index in kept]), np.array(kept)
+    return make_named_layout(kind, [ours[index] for index in used_points]), np.array(used_points)
 
 
 def make_named_layout(kind: str, ours: Sequence[str]) -> Layout:
@@ -168,9 +168,9 @@ def _name_joints(
     ends: Sequence[bool] | None = None,
 ) -> list[str]:
     """Return jeanie's name of every joint: that of ``aliases``, else the translated name."""
-    given = {} if aliases is None else aliases
-    plain = [given.get(name) or normalise_name(name) for name in names]
-    fixed = [name in given or bool(ends and ends[index]) for index, name in enumerate(names)]
+    joint_of = {} if aliases is None else aliases
+    plain = [joint_of.get(name) or normalise_name(name) for name in names]
+    fixed = [name in joint_of or bool(ends and ends[index]) for index, name in enumerate(names)]
     return translate_names(plain, rig=rig, fixed=fixed)
 
 
@@ -184,26 +184,26 @@ def _find_known_layout(ours: Sequence[str]) -> Layout | None:
 
 
 def _select_joints(
-    names: Sequence[str], indices: Iterable[int], wanted: Layout, path: Path
+    names: Sequence[str], indices: Iterable[int], layout: Layout, path: Path
 ) -> tuple[Layout, NDArray[np.int64]]:
     index_of = dict(zip(names, indices, strict=True))
-    order = np.array([index_of.get(joint, -1) for joint in wanted.joints])
+    order = np.array([index_of.get(joint, -1) for joint in layout.joints])
     if (order < 0).all():
         raise DataError(
-            f"{path}: has none of the joints of layout {wanted.name!r}; it has {', '.join(names)[:99]}"
+            f"{path}: has none of the joints of layout {layout.name!r}; it has {', '.join(names)[:99]}"
         )
-    return wanted, order
+    return layout, order
 
 
 def _make_unique(names: Sequence[str]) -> list[str]:
     """Append ``_2``, ``_3``, ... to repeated names."""
-    seen: set[str] = set()
+    used_names: set[str] = set()
     unique = []
     for name in names:
         number = 2
         fresh = name
-        while fresh in seen:
+        while fresh in used_names:
             fresh, number = f"{name}_{number}", number + 1
-        seen.add(fresh)
+        used_names.add(fresh)
         unique.append(fresh)
     return unique

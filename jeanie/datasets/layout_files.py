@@ -168,7 +168,7 @@ def _parse_layout(row: Mapping[str, Any], image_unit: str | None) -> Layout:
     if not isinstance(joints, list) or not joints or not all(isinstance(joint, str) for joint in joints):
         raise ConfigError(f"joints is a list of names, got {joints!r}")
     layout = make_named_layout("file", joints)
-    given = {key: row[key] for key in ("name", *_LAYOUT_KEYS) if key in row}
+    values = {key: row[key] for key in ("name", *_LAYOUT_KEYS) if key in row}
     defaults = {
         "bones": [list(bone) for bone in connect_joints(joints)],
         "root": layout.root,
@@ -176,7 +176,7 @@ def _parse_layout(row: Mapping[str, Any], image_unit: str | None) -> Layout:
     }
     if "torso" not in row:
         defaults["centre"] = list(layout.centre)
-    return Layout.from_dict({**defaults, **given, "unit": image_unit or "m"})
+    return Layout.from_dict({**defaults, **values, "unit": image_unit or "m"})
 
 
 def format_layout_file(

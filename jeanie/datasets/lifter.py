@@ -78,14 +78,14 @@ class Lifter(nn.Module):
     def forward(
         self,
         points: Float[Tensor, "body joint 2"],
-        seen: Bool[Tensor, "body joint"],
+        visible: Bool[Tensor, "body joint"],
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "body joint 3"]:
         """Return core joints in metres relative to the torso, +y up, +z away from the camera.
 
         ``points`` have y up. ``generator`` draws the dropout mask in training.
         """
-        hidden = self._apply_layer(0, _normalise_points(points, seen), generator)
+        hidden = self._apply_layer(0, _normalise_points(points, visible), generator)
         for block in range(1, len(self.layers), 2):
             inner = self._apply_layer(block, hidden, generator)
             hidden = hidden + self._apply_layer(block + 1, inner, generator)
@@ -110,7 +110,7 @@ class Lifter(nn.Module):
         return linear(x, layer.weight * (self.max_norm / norm), layer.bias)
 
     def estimate_depth(
-        self, points: Float[Tensor, "body joint 2"], seen: Bool[Tensor, "body joint"]
+        self, points: Float[Tensor, "body joint 2"], visible: Bool[Tensor, "body joint"]
     ) -> Float[Tensor, "body joint"]:
         """Return the depth of core joints relative to the torso in the unit of ``points``, without gradients.
 
@@ -118,8 +118,8 @@ class Lifter(nn.Module):
         """
         was_training, device = self.training, self.last.weight.device
         with torch.inference_mode():
-            joints = self.eval()(points.to(device), seen.to(device)).to(points.device)
-            ratio = _measure_size(points, seen) / _measure_size(joints[..., :2], seen).clamp_min(1e-6)
+            joints = self.eval()(points.to(device), visible.to(device)).to(points.device)
+            ratio = _measure_size(points, visible) / _measure_size(joints[..., :2], visible).clamp_min(1e-6)
             depth: Tensor = joints[..., 2] * ratio
         self.train(was_training)
         return depth.clone()
@@ -198,19 +198,19 @@ def _centre_points(points: Float[Tensor, "body joint 2"], mask: Float[Tensor, "b
 
 
 def _measure_size(
-    points: Float[Tensor, "body joint 2"], seen: Bool[Tensor, "body joint"]
+    points: Float[Tensor, "body joint 2"], visible: Bool[Tensor, "body joint"]
 ) -> Float[Tensor, "body 1"]:
     """Return the root mean square distance of the visible key points from their mean."""
-    mask = seen[..., None].to(points.dtype)
+    mask = visible[..., None].to(points.dtype)
     centred = _centre_points(points, mask)
     return (centred.square().sum((1, 2)) / mask.sum((1, 2)).clamp_min(1)).sqrt()[:, None]
 
 
 def _normalise_points(
-    points: Float[Tensor, "body joint 2"], seen: Bool[Tensor, "body joint"]
+    points: Float[Tensor, "body joint 2"], visible: Bool[Tensor, "body joint"]
 ) -> Float[Tensor, "body 3*joint"]:
-    mask = seen[..., None].to(points.dtype)
-    size = _measure_size(points, seen)[..., None]
+    mask = visible[..., None].to(points.dtype)
+    size = _measure_size(points, visible)[..., None]
     return torch.cat([_centre_points(points, mask) / size.clamp_min(1e-12), mask], dim=-1).flatten(1)
 
 

@@ -78,9 +78,9 @@ def train_lifter(
     optimiser = torch.optim.Adam(lifter.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for step in range(steps):
-        chosen = torch.randint(len(poses), (batch,), generator=generator)
-        joints, points, seen, _ = _simulate_cameras(poses[chosen], generator)
-        loss = (lifter(points, seen, generator) - joints).square().sum(-1).mean()
+        rows = torch.randint(len(poses), (batch,), generator=generator)
+        joints, points, visible, _ = _simulate_cameras(poses[rows], generator)
+        loss = (lifter(points, visible, generator) - joints).square().sum(-1).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -108,12 +108,12 @@ def measure_lifter(
         count: Number of poses.
     """
     poses = motions if isinstance(motions, Tensor) else collect_poses(motions)
-    chosen = torch.randint(len(poses), (count,), generator=generator)
-    truth, points, seen, distance = _simulate_cameras(poses[chosen], generator)
+    rows = torch.randint(len(poses), (count,), generator=generator)
+    truth, points, visible, distance = _simulate_cameras(poses[rows], generator)
     others = [joint for joint in range(len(CORE)) if joint != CORE.torso]
     with torch.inference_mode():
-        lifted = lifter.eval()(points, seen)
-    depth = lifter.estimate_depth(points, seen) * distance
+        lifted = lifter.eval()(points, visible)
+    depth = lifter.estimate_depth(points, visible) * distance
     return LiftingError(
         joints=(lifted - truth).norm(dim=-1)[:, others].mean().item(),
         depth=(depth - truth[..., 2]).abs()[:, others].mean().item(),

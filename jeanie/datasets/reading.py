@@ -114,20 +114,20 @@ def read_motion(
         metres_per_unit(unit)
     if up is not None:
         check_up(up)
-    given = {"unit": unit, "up": up, "aliases": declared.aliases or None}
+    declarations = {"unit": unit, "up": up, "aliases": declared.aliases or None}
     if is_compressed(path):
         own = {"format": format, "layout": layout, "unit": unit, "up": up}
         return _read_compressed(path, **own, rate=rate, mirror=mirror, strict=strict)
     try:
         read = FORMATS[format or detect_format(path)].read
         accepted = inspect.signature(read).parameters
-        options = {key: value for key, value in given.items() if value is not None and key in accepted}
+        options = {key: value for key, value in declarations.items() if value is not None and key in accepted}
         motion = read(path, layout=declared.layout, **options)
     except JeanieError:
         raise
     except MemoryError:
         raise DataError(f"{path}: too large for the memory of this machine; cut it into clips") from None
-    rest = {key: value for key, value in given.items() if key not in accepted}
+    rest = {key: value for key, value in declarations.items() if key not in accepted}
     motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
     motion = _complete_layout(path, motion, declared)
     if layout is None:

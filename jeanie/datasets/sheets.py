@@ -54,7 +54,7 @@ def read_sheet(path: str | Path) -> list[SheetRow]:
     path = Path(path)
     rows = _read_excel(path) if path.suffix.lower() == ".xlsx" else _read_csv(path)
     title_row, titles = _find_titles(path, rows)
-    found = []
+    sheet_rows = []
     for number, row in enumerate(rows, title_row + 1):
         cells = {
             title: cell.strip() for title, cell in zip(titles, row, strict=False) if title and cell.strip()
@@ -63,10 +63,10 @@ def read_sheet(path: str | Path) -> list[SheetRow]:
             continue
         if "file" not in cells:
             raise DataError(f"{path}, row {number}: no file")
-        found.append(_parse_row(f"{path}, row {number}", cells))
-    if not found:
+        sheet_rows.append(_parse_row(f"{path}, row {number}", cells))
+    if not sheet_rows:
         raise DataError(f"{path}: lists no recordings")
-    return found
+    return sheet_rows
 
 
 def is_sheet(path: str | Path) -> bool:

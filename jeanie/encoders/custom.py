@@ -28,10 +28,10 @@ class FoldedEncoder(nn.Module):
         features = self.module(blocks.reshape(-1, *blocks.shape[-3:]))
         count = batch.numel()
         if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != count:
-            got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            actual = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
             raise ShapeError(
                 f"the encoder {type(self.module).__name__} got blocks of shape {(count, *blocks.shape[-3:])} and needs "
-                f"to return features of shape ({count}, feature), got {got}; flatten or average the other axes"
+                f"to return features of shape ({count}, feature), got {actual}; flatten or average the other axes"
             )
         return features.view(*batch, -1)
 

@@ -111,12 +111,12 @@ class HiddenJoints:
 
     def add(
         self,
-        seen: Bool[Tensor, "clip person azimuth altitude frame joint"],
+        visible: Bool[Tensor, "clip person azimuth altitude frame joint"],
         valid: Bool[Tensor, "clip person #azimuth #altitude frame joint"],
     ) -> None:
         """Add the valid joints of a batch in every view, and those that are not seen."""
-        self._measured = self._measured + valid.sum() * (seen.shape[2] * seen.shape[3])
-        self._hidden = self._hidden + torch.logical_and(~seen, valid).sum()
+        self._measured = self._measured + valid.sum() * (visible.shape[2] * visible.shape[3])
+        self._hidden = self._hidden + torch.logical_and(~visible, valid).sum()
 
     @property
     def measured(self) -> int:

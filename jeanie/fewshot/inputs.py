@@ -194,19 +194,19 @@ def find_layout(name: str) -> Layout:
     return LAYOUTS[name]
 
 
-def _centre_bodies(bodies: Tensor, seen: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
+def _centre_bodies(bodies: Tensor, valid: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
     if config.centre == "torso":
-        return centre(bodies, motion.layout, seen)
+        return centre(bodies, motion.layout, valid)
     if config.centre == "none":
         return bodies
-    root = seen[..., motion.layout.root]
+    root = valid[..., motion.layout.root]
     if not bool(root.any()):
         raise DataError(
             f"{motion.name or 'a motion'}: the root joint is missing in every frame; set prepare.centre to 'torso'"
         )
     person = int(root.any(1).int().argmax())
     first = bodies[person, int(root[person].int().argmax()), motion.layout.root]
-    return torch.where(seen[..., None], bodies - first, 0.0)
+    return torch.where(valid[..., None], bodies - first, 0.0)
 
 
 def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:

@@ -103,10 +103,10 @@ def retime(
 
 
 def mirror_motions(
-    joints: Float[Tensor, "batch time 15 3"], chosen: Bool[Tensor, " batch"]
+    joints: Float[Tensor, "batch time 15 3"], is_mirrored: Bool[Tensor, " batch"]
 ) -> Float[Tensor, "batch time 15 3"]:
-    """Mirror the ``chosen`` motions: swap left and right, negate x."""
-    return torch.where(chosen[:, None, None, None], _CORE.mirror_joints(joints), joints)
+    """Swap left and right and negate x in the motions for which ``is_mirrored`` is true."""
+    return torch.where(is_mirrored[:, None, None, None], _CORE.mirror_joints(joints), joints)
 
 
 def augment(
@@ -201,13 +201,13 @@ def _lose_ends(
     last = (first + torch.randint(2, max(3, frames // 3), (batch, 4), generator=generator)).clamp_max(
         frames - 1
     )
-    lost = torch.rand(batch, 4, generator=generator) < strength.burst
+    is_missing = torch.rand(batch, 4, generator=generator) < strength.burst
     ends = joints[:, :, list(_ENDS)]
     row, limb = torch.arange(batch)[:, None], torch.arange(4)
     a, b = ends[row, first, limb][:, None], ends[row, last, limb][:, None]
     time = torch.arange(frames)[:, None]
     share = (time - first[:, None]) / (last - first)[:, None]
-    within = (share > 0) & (share < 1) & lost[:, None]
+    within = (share > 0) & (share < 1) & is_missing[:, None]
     out = joints.clone()
     out[:, :, list(_ENDS)] = torch.where(within[..., None], a + share[..., None] * (b - a), ends)
     return out
@@ -220,10 +220,10 @@ def _swap_sides(
     batch, frames = joints.shape[:2]
     other, time = joints[:, :, list(_CORE.mirror_indices)], torch.arange(frames)
     for pair in (_LIMBS[:2], _LIMBS[2:]):
-        chosen, start, share = torch.rand(3, batch, 1, generator=generator)
+        chance, start, share = torch.rand(3, batch, 1, generator=generator)
         first = (start * frames).long()
         last = first + 2 + (0.4 * share * frames).long()
-        wrong = (chosen < strength.swap) & (time >= first) & (time < last)
+        wrong = (chance < strength.swap) & (time >= first) & (time < last)
         limbs = torch.zeros(15, dtype=torch.bool)
         limbs[[joint for limb in pair for joint in limb[1:]]] = True
         joints = torch.where(wrong[..., None, None] & limbs[:, None], other, joints)

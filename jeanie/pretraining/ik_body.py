@@ -129,9 +129,9 @@ def _bend(point: Tensor, bend: Tensor) -> Tensor:
     return torch.cat([x, y, z], -1)
 
 
-def _turn(made: Tensor, yaw: Tensor, about: Tensor) -> Tensor:
+def _turn(bodies: Tensor, yaw: Tensor, about: Tensor) -> Tensor:
     """Rotate bodies about the vertical axis through ``about``, by one angle per frame."""
-    x, y, z = (made - about[:, :, None]).split(1, -1)
+    x, y, z = (bodies - about[:, :, None]).split(1, -1)
     c, s = yaw.cos()[..., None, None], yaw.sin()[..., None, None]
     return torch.cat([c * x + s * z, y, c * z - s * x], -1) + about[:, :, None]
 

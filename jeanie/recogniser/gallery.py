@@ -339,7 +339,7 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
 
 
 def compute_answer_evidence(
-    label: str, distances: dict[str, float], found: NearestExamples, snapshot: GallerySnapshot
+    label: str, distances: dict[str, float], nearest_examples: NearestExamples, snapshot: GallerySnapshot
 ) -> Float[Tensor, " 10"]:
     """Return the evidence for the nearest action. Its negative examples count as another action."""
     others = [
@@ -348,14 +348,14 @@ def compute_answer_evidence(
         if other != label and (other == NEGATIVE_PREFIX + label or not other.startswith(NEGATIVE_PREFIX))
     ]
     action = snapshot.actions.index(label)
-    row = int(found.rows[action])
+    row = int(nearest_examples.rows[action])
     nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
-    own = torch.cat([logs[1:], found.calibration.to(logs)])
+    own = torch.cat([logs[1:], nearest_examples.calibration.to(logs)])
     return compute_evidence(
         nearest,
         min(logs[1:], default=nearest),
         snapshot.background[row].with_members(snapshot.members[row]),
-        found.background.with_members(own),
+        nearest_examples.background.with_members(own),
         snapshot.within_action[action],
         1 + len(others),
         len(own),

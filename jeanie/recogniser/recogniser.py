@@ -247,8 +247,8 @@ class Recogniser:
 
     def recognise_all(self, motions: Iterable[Motion]) -> list[Recognition]:
         """Recognise several motions at once, which is faster than one by one."""
-        given = [_check_motion(motion) for motion in motions]
-        return self._answer_all(given, encode_motions(self.model, given, "query")) if given else []
+        checked = [_check_motion(motion) for motion in motions]
+        return self._answer_all(checked, encode_motions(self.model, checked, "query")) if checked else []
 
     def recognise_each(self, motion: Motion) -> list[Recognition]:
         """Recognise each person separately; a person who is hardly visible gets an answer without a label."""

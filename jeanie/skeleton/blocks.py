@@ -107,9 +107,9 @@ def _take_frames(
     count = math.prod(series)
     begin = torch.arange(count, device=index.device).reshape(*series, 1) * frames
     rows = begin + index.reshape(*clips, *[1] * (len(series) - len(clips)), -1)
-    taken = source.reshape(count * frames, width).index_select(0, rows.flatten())
-    taken = taken.reshape(*series, *index.shape[-2:], width)
-    return taken.movedim(-4, -1) if source is planes else taken.unflatten(-1, joints.shape[-2:])
+    blocks = source.reshape(count * frames, width).index_select(0, rows.flatten())
+    blocks = blocks.reshape(*series, *index.shape[-2:], width)
+    return blocks.movedim(-4, -1) if source is planes else blocks.unflatten(-1, joints.shape[-2:])
 
 
 def _check_lengths(lengths: Int[Tensor, " *clips"], joints: Tensor) -> Int[Tensor, " *clips"]:

@@ -185,11 +185,11 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
 
 
 def _average_valid(
-    core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], chosen: list[int]
+    core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], joints: list[int]
 ) -> tuple[Float[Tensor, "frame 3"], Bool[Tensor, " frame"]]:
-    weight = known[:, chosen].to(core.dtype)
+    weight = known[:, joints].to(core.dtype)
     count = weight.sum(1, keepdim=True)
-    return (core[:, chosen] * weight[..., None]).sum(1) / count.clamp_min(1), count[:, 0] > 0
+    return (core[:, joints] * weight[..., None]).sum(1) / count.clamp_min(1), count[:, 0] > 0
 
 
 def _measure_height(core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]) -> float | None:

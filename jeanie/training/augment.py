@@ -84,10 +84,10 @@ def _warp_time(
     high = torch.where(share > 0, low + 1, low)
     clip = torch.arange(len(joints), device=joints.device)[:, None]
     # (clip, frame, person, ...), so that the two indices are next to each other
-    by_clip, seen = joints.transpose(1, 2), valid.transpose(1, 2)
+    by_clip, is_valid = joints.transpose(1, 2), valid.transpose(1, 2)
     start, end = (by_clip[clip, index].transpose(1, 2) for index in (low, high))
     inside = (time < frames[:, None])[:, None, :, None]
-    present = (seen[clip, low] & seen[clip, high]).transpose(1, 2) & inside
+    present = (is_valid[clip, low] & is_valid[clip, high]).transpose(1, 2) & inside
     return torch.where(
         present[..., None], start + share[:, None, :, None, None] * (end - start), 0.0
     ), present

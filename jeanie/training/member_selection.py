@@ -105,9 +105,9 @@ def _sample_clips(labels: Sequence[object], rng: np.random.Generator) -> tuple[l
     rows: list[int] = []
     classes = []
     for numbers in several:
-        drawn = rng.permutation(numbers)[:_MAX_CLIPS].tolist()
-        classes.append(list(range(len(rows), len(rows) + len(drawn))))
-        rows += drawn
+        sample = rng.permutation(numbers)[:_MAX_CLIPS].tolist()
+        classes.append(list(range(len(rows), len(rows) + len(sample))))
+        rows += sample
     return rows, classes
 
 

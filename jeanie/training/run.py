@@ -109,9 +109,9 @@ class Run:
         """
         if split is None and len(self.splits) == 1:
             split = self.splits[0]
-        for known in self.facts["splits"]:
-            if known["name"] == split:
-                return self.path / str(known["folder"])
+        for row in self.facts["splits"]:
+            if row["name"] == split:
+                return self.path / str(row["folder"])
         raise ConfigError(f"{self.path}: no split {split!r}; it has {', '.join(map(repr, self.splits))}")
 
     def model(
@@ -186,14 +186,16 @@ def open_run(
     Raises:
         ConfigError: ``out`` contains another run or other files.
     """
-    wanted = {
+    settings = {
         "format": FORMAT,
         "protocol": protocol,
         "config": recipe.model_dump(mode="json"),
         "seed": recipe.train.seed,
         "start": start,
     }
-    facts = json.loads(world.broadcast_from_first(lambda: _describe_run(out, wanted, splits, resume, world)))
+    facts = json.loads(
+        world.broadcast_from_first(lambda: _describe_run(out, settings, splits, resume, world))
+    )
     facts["dataset"] = dataset
     if world.is_first:
         out.mkdir(parents=True, exist_ok=True)
@@ -231,21 +233,21 @@ def _write_facts(path: Path, facts: dict[str, Any]) -> None:
 
 
 def _describe_run(
-    out: Path, wanted: dict[str, Any], splits: Sequence[Split], resume: bool, world: World
+    out: Path, settings: dict[str, Any], splits: Sequence[Split], resume: bool, world: World
 ) -> bytes:
     """Return all facts of a new or resumed run as JSON."""
-    sessions, known = [], []
+    sessions, split_rows = [], []
     if (out / _RUN).exists():
         if not resume:
             raise ConfigError(
                 f"{out}: contains a run; continue it with resume (--resume), or give another folder"
             )
         before = Run.load(out).facts
-        _check_same_settings(out, before, wanted)
-        sessions, known = before["sessions"], before["splits"]
+        _check_same_settings(out, before, settings)
+        sessions, split_rows = before["sessions"], before["splits"]
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out}: exists and is not a run; give another folder")
-    rows = {row["name"]: row for row in known}
+    rows = {row["name"]: row for row in split_rows}
     for split in splits:
         row = _describe_split(split)
         if {**row, **rows.setdefault(split.name, row)} != row:
@@ -254,17 +256,17 @@ def _describe_run(
                 "--train-classes and --validation, or give another folder"
             )
     return json.dumps(
-        {**wanted, "splits": list(rows.values()), "sessions": [*sessions, _describe_session(world)]}
+        {**settings, "splits": list(rows.values()), "sessions": [*sessions, _describe_session(world)]}
     ).encode()
 
 
-def _check_same_settings(out: Path, before: dict[str, Any], wanted: dict[str, Any]) -> None:
+def _check_same_settings(out: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise if the settings of a run differ from those it was started with."""
-    if before == {**before, **wanted}:
+    if before == {**before, **after}:
         return
     changes = [
         f"{name}: {old!r} there, {new!r} now"
-        for name, old, new in _compare_settings(before, wanted, "")
+        for name, old, new in _compare_settings(before, after, "")
         if old != new
     ]
     raise ConfigError(
@@ -273,13 +275,13 @@ def _check_same_settings(out: Path, before: dict[str, Any], wanted: dict[str, An
     )
 
 
-def _compare_settings(before: Any, wanted: Any, name: str) -> list[tuple[str, Any, Any]]:
-    if not isinstance(before, dict) or not isinstance(wanted, dict):
-        return [(name, before, wanted)]
+def _compare_settings(before: Any, after: Any, name: str) -> list[tuple[str, Any, Any]]:
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return [(name, before, after)]
     return [
         row
-        for key in wanted
-        for row in _compare_settings(before.get(key), wanted[key], f"{name}.{key}" if name else key)
+        for key in after
+        for row in _compare_settings(before.get(key), after[key], f"{name}.{key}" if name else key)
     ]
 
 

@@ -89,19 +89,19 @@ def train(
     >>> train(recipe.model, "synthetic", config=recipe.train, out="runs/synthetic")  # doctest: +SKIP
     """
     config = TrainConfig() if config is None else config
-    chosen = get_protocol(protocol) if isinstance(protocol, str) else protocol
+    protocol = get_protocol(protocol) if isinstance(protocol, str) else protocol
     if device is None and isinstance(model, FewShotModel):
         device = str(model.device)
     with join_process_group(device) as world, _catch_stop_signals() as stop_requested:
-        dataset = chosen.open() if dataset is None else dataset
+        dataset = protocol.open() if dataset is None else dataset
         splits = _select_splits(
-            chosen, dataset, split, way=way, shot=shot, train_classes=train_classes, validation=validation
+            protocol, dataset, split, way=way, shot=shot, train_classes=train_classes, validation=validation
         )
         _check_margin(splits, config)
         initial = _make_initial_model(model, dataset, config, world, encoder, metric)
         pool: Dataset = DatasetWithMirrors(dataset) if config.mirror else dataset
         episodes = [
-            (add_mirrored_classes(each) if config.mirror else each).training_episodes(
+            (add_mirrored_classes(selected_split) if config.mirror else selected_split).training_episodes(
                 pool,
                 way=config.way,
                 shot=config.shot,
@@ -110,12 +110,12 @@ def train(
                 count=config.episodes,
                 seed=config.seed,
             )
-            for each in splits
+            for selected_split in splits
         ]
         run = open_run(
             Path(out),
-            protocol=chosen.name,
-            dataset=chosen.dataset,
+            protocol=protocol.name,
+            dataset=protocol.dataset,
             recipe=Recipe(model=initial.config, train=config),
             splits=splits,
             start=_hash_weights(model) if isinstance(model, FewShotModel) else None,
@@ -125,12 +125,12 @@ def train(
         if world.device.type == "cpu":
             keep_freed_memory()
         store = initial.store(pool.motions)
-        for number, each in enumerate(splits):
+        for number, selected_split in enumerate(splits):
             SplitTraining(
                 run,
                 number,
                 len(splits),
-                each,
+                selected_split,
                 episodes[number],
                 initial,
                 store,
@@ -184,7 +184,7 @@ def _select_splits(
     splits = protocol.splits(dataset, way=way, shot=shot, train_classes=train_classes, validation=held_out)
     if split is None:
         return splits
-    names = [each.name for each in splits]
+    names = [candidate.name for candidate in splits]
     if isinstance(split, str) and split in names:
         return (splits[names.index(split)],)
     if str(split).isdecimal() and int(split) < len(splits):

@@ -169,10 +169,10 @@ def _read_grey(image: Image, index: int, cv2: Any) -> NDArray[np.uint8]:
     if isinstance(image, str | Path):
         if not Path(image).is_file():
             raise DataError(f"{image}: no such file")
-        read = cv2.imread(str(image), cv2.IMREAD_GRAYSCALE)
-        if read is None:
+        picture = cv2.imread(str(image), cv2.IMREAD_GRAYSCALE)
+        if picture is None:
             raise DataError(f"{image}: not an image that OpenCV can read")
-        return np.asarray(read)
+        return np.asarray(picture)
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
         raise DataError(
             f"image {index}: expected uint8 [row, column] or [row, column, 3], "

@@ -199,13 +199,13 @@ def make_rotation(axis: str, angles: Float[Tensor, "*views"]) -> Float[Tensor, "
     """
     angle_rad = torch.deg2rad(angles)
     cos, sin = angle_rad.cos(), angle_rad.sin()
-    one, zero = torch.ones_like(cos), torch.zeros_like(cos)
+    ones, zeros = torch.ones_like(cos), torch.zeros_like(cos)
     if axis == "x":
-        return _stack_matrix((one, zero, zero), (zero, cos, sin), (zero, -sin, cos))
+        return _stack_matrix((ones, zeros, zeros), (zeros, cos, sin), (zeros, -sin, cos))
     if axis == "y":
-        return _stack_matrix((cos, zero, -sin), (zero, one, zero), (sin, zero, cos))
+        return _stack_matrix((cos, zeros, -sin), (zeros, ones, zeros), (sin, zeros, cos))
     if axis == "z":
-        return _stack_matrix((cos, sin, zero), (-sin, cos, zero), (zero, zero, one))
+        return _stack_matrix((cos, sin, zeros), (-sin, cos, zeros), (zeros, zeros, ones))
     raise ConfigError(f"axis is 'x', 'y' or 'z', got {axis!r}")
 
 

@@ -98,9 +98,9 @@ def _select_by_origin(cost: Tensor) -> Tensor:
         origin = torch.arange(-eta, eta + 1, device=cost.device)[:, None]
         view = torch.arange(eta + 1, device=cost.device) - origin + eta
         inside = (view >= 0) & (view < size)
-        taken = cost.movedim(3, -1)[..., view.clamp(0, size - 1)]
-        taken = torch.where(inside, taken, torch.inf)
-        cost = taken.movedim(-2, 2 + axes)
+        origins = cost.movedim(3, -1)[..., view.clamp(0, size - 1)]
+        origins = torch.where(inside, origins, torch.inf)
+        cost = origins.movedim(-2, 2 + axes)
     return cost
 
 

@@ -150,8 +150,8 @@ def _needs_wide_exponents(table: Table, gamma: Gamma) -> bool:
 
 def _count_packed_pairs(pairs: int, lanes: int, device: torch.device) -> int:
     """Return how many pairs share a program: enough to fill a few warps, and all in the interpreter."""
-    wanted = _MAX_LANES if device.type == "cpu" else _FEW_LANES
-    return max(1, min(wanted // lanes, 1 << (pairs - 1).bit_length()))
+    most_lanes = _MAX_LANES if device.type == "cpu" else _FEW_LANES
+    return max(1, min(most_lanes // lanes, 1 << (pairs - 1).bit_length()))
 
 
 def _get_strides(x: Tensor | None, order: tuple[int, ...]) -> tuple[int, ...]:

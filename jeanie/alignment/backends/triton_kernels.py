@@ -223,11 +223,11 @@ def align_hard(
                     mask=near & allowed,
                     other=float("inf"),
                 )
-                found = tl.reduce(r, 1, tl.standard._elementwise_min, keep_dims=True)
-                where = tl.where(r == found, view, VIEWS)
+                least = tl.reduce(r, 1, tl.standard._elementwise_min, keep_dims=True)
+                where = tl.where(r == least, view, VIEWS)
                 where = tl.reduce(where, 1, tl.standard._elementwise_min, keep_dims=True)
-                is_better = found < best
-                best = tl.where(is_better, found, best)
+                is_better = least < best
+                best = tl.where(is_better, least, best)
                 next_t, next_s = tl.where(is_better, old_t, next_t), tl.where(is_better, old_s, next_s)
                 next_v = tl.where(is_better, where, next_v)
             is_walking = is_walking & ((t > 0) | (s > 0))

@@ -105,13 +105,13 @@ def _make_report(dataset: Dataset, writer: ArchiveWriter, source: str | Path | N
         raise DataError(
             f"{source or dataset.name}: none of {len(dropped)} clips can be read; the first: {first}"
         )
-    found, published = len(dataset) + len(excluded), PUBLISHED.get(dataset.name)
+    clip_count, published = len(dataset) + len(excluded), PUBLISHED.get(dataset.name)
     return {
         "name": dataset.name,
         "source": None if source is None else str(source),
         "published": published,
-        "found": found,
-        "complete": None if published is None else found == published,
+        "found": clip_count,
+        "complete": None if published is None else clip_count == published,
         "kept": writer.clip_count,
         "frames": writer.frames,
         "dropped": dropped,

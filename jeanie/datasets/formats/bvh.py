@@ -66,7 +66,7 @@ def read_bvh(
     path = Path(path)
     hierarchy, rows, rate = parse_bvh(path)
     own, order = find_hierarchy_layout(
-        hierarchy.names, hierarchy.parents, hierarchy.ends, wanted=layout, path=path, aliases=aliases
+        hierarchy.names, hierarchy.parents, hierarchy.ends, layout=layout, path=path, aliases=aliases
     )
     scale = _guess_unit(hierarchy) if unit is None else metres_per_unit(unit)
     positions = forward_kinematics(hierarchy, rows, scale)[:, order]
@@ -144,8 +144,8 @@ def _compute_local_transforms(
     ]
     rotation = np.broadcast_to(np.eye(3), (frames, joints, 3, 3)).copy()
     for slot in range(max(map(len, turns))):
-        chosen = [(j, *own[slot]) for j, own in enumerate(turns) if slot < len(own)]
-        joint, column, axis = np.array(chosen).T
+        turns_in_slot = [(j, *own[slot]) for j, own in enumerate(turns) if slot < len(own)]
+        joint, column, axis = np.array(turns_in_slot).T
         rotation[:, joint] = rotation[:, joint] @ _axis_rotations(np.deg2rad(rows[:, column]), axis)
     return rotation, shift
 

@@ -61,12 +61,12 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
         check_size(path, len(frames), len(person_of), len(own))
         placed = np.full((len(frames), len(person_of), len(own), 3), np.nan)
         placed[frame_of, [person_of[person] for person in ids]] = points
-        found = placed[..., :2], np.nan_to_num(placed[..., 2])
+        bodies = placed[..., :2], np.nan_to_num(placed[..., 2])
     else:
-        found = select_best_two(
+        bodies = select_best_two(
             *place_persons(path, np.arange(len(frames)), counts, points[..., :2], points[..., 2])
         )
-    return make_keypoint_motion(path, *found, own, (0.0, 0.0), layout=layout)
+    return make_keypoint_motion(path, *bodies, own, (0.0, 0.0), layout=layout)
 
 
 def _read_folder(path: Path) -> list[Any]:
@@ -130,9 +130,11 @@ def _parse_key_points(path: Path, people: Sequence[Person], layout: Layout | Non
         points = to_array(path, rows, (None, None, None), "keypoints of the persons")
     if points.shape[2] == 2:
         scores = [person.get("keypoint_scores") for person in people]
-        given = any(score is not None for score in scores)
+        has_scores = any(score is not None for score in scores)
         shape = (len(people), points.shape[1])
-        score = to_array(path, scores, shape, "keypoint_scores of the persons") if given else np.ones(shape)
+        score = (
+            to_array(path, scores, shape, "keypoint_scores of the persons") if has_scores else np.ones(shape)
+        )
         points = np.concatenate([points, score[..., None]], -1)
     if points.shape[2] != 3:
         raise DataError(f"{path}: {points.shape[2]} values per key point; expected x, y and a score")

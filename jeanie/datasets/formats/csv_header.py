@@ -170,8 +170,8 @@ def normalise_title(title: str) -> tuple[str, str | None]:
 
 
 def _find_delimiter(line: str) -> str:
-    found = max(_DELIMITERS, key=line.count)
-    return found if found in line else " "
+    delimiter = max(_DELIMITERS, key=line.count)
+    return delimiter if delimiter in line else " "
 
 
 def _parse_titles(path: Path, number: int, line: str, delimiter: str) -> list[str]:
@@ -195,8 +195,8 @@ def _has_points(titles: Sequence[str]) -> bool:
 def _join_axes(path: Path, number: int, titles: list[str], line: str, delimiter: str) -> list[str] | None:
     """Return titles joined with a second row of axes, x, y, z, x, ...; None if the line is no such row."""
     axes = _parse_titles(path, number, line, delimiter) if line.strip() else []
-    found = [axis.lower() for axis in axes]
-    if len(axes) != len(titles) or found.count("x") < 3 or found.count("x") != found.count("y"):
+    letters = [axis.lower() for axis in axes]
+    if len(axes) != len(titles) or letters.count("x") < 3 or letters.count("x") != letters.count("y"):
         return None
     return [
         f"{title}_{axis}" if title and axis else title or axis
@@ -207,10 +207,10 @@ def _join_axes(path: Path, number: int, titles: list[str], line: str, delimiter:
 def _parse_units(path: Path, number: int, line: str, delimiter: str, width: int) -> list[str] | None:
     """Return the cells of a row of units, such as s, mm, mm, ...; None if the line is no such row."""
     cells = _parse_titles(path, number, line, delimiter) if line.strip() else []
-    found = [_UNIT_CELL.fullmatch(cell) for cell in cells]
-    if len(cells) != width or not all(found) or any(map(_is_number, cells)):
+    matches = [_UNIT_CELL.fullmatch(cell) for cell in cells]
+    if len(cells) != width or not all(matches) or any(map(_is_number, cells)):
         return None
-    units = [(match[1] or "").lower() for match in found if match]
+    units = [(match[1] or "").lower() for match in matches if match]
     return units if sum(unit in UNITS for unit in units) >= 2 else None
 
 

@@ -49,7 +49,7 @@ def find_long_columns(columns: Mapping[str, int]) -> dict[str, int] | None:
     Without a column of frames, times are those of the frames.
     """
     time = next((columns[name] for name in _TIMES if name in columns), None)
-    found = {
+    column_of = {
         "frame": next((columns[name] for name in _FRAMES if name in columns), time),
         "joint": next((columns[name] for name in _JOINTS if name in columns), None),
         "x": columns.get("x"),
@@ -58,7 +58,7 @@ def find_long_columns(columns: Mapping[str, int]) -> dict[str, int] | None:
         "person": next((columns[name] for name in _PERSONS if name in columns), None),
         "time": time,
     }
-    present = {key: column for key, column in found.items() if column is not None}
+    present = {key: column for key, column in column_of.items() if column is not None}
     return present if {"frame", "x", "y"} <= present.keys() else None
 
 

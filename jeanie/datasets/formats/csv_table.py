@@ -111,18 +111,18 @@ def _read_points(path: Path, header: Header) -> tuple[list[str], Floats, float |
             first_line=header.first_line,
             time_unit=_find_time_unit(*time_unit),
         )
-        found_unit = next((parsed[long[axis]][1] for axis in "xyz" if axis in long), None)
+        unit = next((parsed[long[axis]][1] for axis in "xyz" if axis in long), None)
     else:
-        found = find_point_columns(header.titles)
-        if found is None or not found.names:
+        point_table = find_point_columns(header.titles)
+        if point_table is None or not point_table.names:
             raise DataError(
                 f"{path}: its columns are rotations, speeds or the like ({header.titles[0]}, {header.titles[-1]}); "
                 "export the positions of the joints, or BVH"
             )
-        names, point_columns = _prefer_world(found.names, found.columns)
+        names, point_columns = _prefer_world(point_table.names, point_table.columns)
         joints, rate = _read_wide(path, header, columns, point_columns, len(names))
-        found_unit = found.unit
-    return names, joints, rate, found_unit if found_unit in UNITS else None
+        unit = point_table.unit
+    return names, joints, rate, unit if unit in UNITS else None
 
 
 def _read_wide(
@@ -193,10 +193,10 @@ def _name_numbered(names: list[str], layout: Layout | None, flat: bool) -> list[
     """Return the joints of numbered points, 0 to 32 or 1 to 33; other names stay. Key points (``flat``) may be 17."""
     known = layout or LAYOUTS.get(_NUMBERED[flat].get(len(names), ""), LAYOUTS["mediapipe33"])
     expected = len(known)
-    found = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
-    if len(names) != expected or not all(found) or len({match[1] for match in found if match}) > 1:
+    matches = [re.fullmatch(r"(.*?)(\d+)", name) for name in names]
+    if len(names) != expected or not all(matches) or len({match[1] for match in matches if match}) > 1:
         return names
-    numbers = [int(match[2]) for match in found if match]
+    numbers = [int(match[2]) for match in matches if match]
     first = min(numbers)
     if sorted(numbers) != list(range(first, first + expected)) or first > 1:
         return names
@@ -211,8 +211,10 @@ def _prefer_world(names: list[str], columns: list[int]) -> tuple[list[str], list
         return names, columns
     axes = len(columns) // len(names)
     at = {name: place for place, name in enumerate(names)}
-    chosen = [name for name in names if name in world]
-    return chosen, [column for name in chosen for column in columns[axes * at[world[name]] :][:axes]]
+    world_names = [name for name in names if name in world]
+    return world_names, [
+        column for name in world_names for column in columns[axes * at[world[name]] :][:axes]
+    ]
 
 
 def _locate_rows(

@@ -68,7 +68,7 @@ def _build_motion(
     names = [str(nodes[joint].get("name") or f"node_{joint}") for joint in joints]
     own_parents = _parents_within(joints, parents)
     own, order = find_hierarchy_layout(
-        names, own_parents, [False] * len(names), wanted=layout, path=path, aliases=aliases, kind="gltf"
+        names, own_parents, [False] * len(names), layout=layout, path=path, aliases=aliases, kind="gltf"
     )
     selected = positions[:, order].astype(np.float32)
     valid = np.isfinite(selected).all(-1) & (order >= 0)
@@ -219,10 +219,10 @@ def _list_joints(
 ) -> list[int]:
     """Return the joints of the first skin, else the animated nodes, parents first."""
     skins = document.get("skins") or []
-    chosen = set(skins[0]["joints"]) if skins else {node for node, _ in curves}
-    if not chosen <= set(range(len(parents))) or len(chosen) > MAX_JOINTS:
-        raise DataError(f"{path}: {len(chosen)} joints, or joints that do not exist")
-    return sorted(chosen, key=lambda joint: (_count_ancestors(joint, parents), joint))
+    joints = set(skins[0]["joints"]) if skins else {node for node, _ in curves}
+    if not joints <= set(range(len(parents))) or len(joints) > MAX_JOINTS:
+        raise DataError(f"{path}: {len(joints)} joints, or joints that do not exist")
+    return sorted(joints, key=lambda joint: (_count_ancestors(joint, parents), joint))
 
 
 def _count_ancestors(joint: int, parents: list[int]) -> int:
@@ -235,13 +235,13 @@ def _count_ancestors(joint: int, parents: list[int]) -> int:
 def _parents_within(joints: list[int], parents: list[int]) -> list[int]:
     """Return for each joint the place of its nearest ancestor among the joints, -1 without one."""
     place = {joint: index for index, joint in enumerate(joints)}
-    found = []
+    own_parents = []
     for joint in joints:
         above = parents[joint]
         while above >= 0 and above not in place:
             above = parents[above]
-        found.append(place.get(above, -1))
-    return found
+        own_parents.append(place.get(above, -1))
+    return own_parents
 
 
 def _choose_times(

@@ -107,6 +107,6 @@ def to_array(path: Path, value: Any, shape: tuple[int | None, ...], name: str) -
         size in (None, length) for size, length in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        got = " x ".join(map(str, array.shape)) or "a single number"
-        raise DataError(f"{path}: {name} must be {expected} numbers, got {got}")
+        actual = " x ".join(map(str, array.shape)) or "a single number"
+        raise DataError(f"{path}: {name} must be {expected} numbers, got {actual}")
     return array

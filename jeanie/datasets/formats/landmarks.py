@@ -55,15 +55,15 @@ def make_landmark_motion(
         options: Those of ``make_motion``.
     """
     valid = np.isfinite(points).all(-1) & (points != 0).any(-1)
-    seen = np.where(valid[..., None], points, np.nan)
+    visible = np.where(valid[..., None], points, np.nan)
     layout = own or MEDIAPIPE
     if world is None:
-        world = _are_metres(seen)
+        world = _are_metres(visible)
     if not world:
-        unit = "px" if float(np.nanmax(seen[..., :2], initial=0.0)) > _MAX_PARTS else "relative"
+        unit = "px" if float(np.nanmax(visible[..., :2], initial=0.0)) > _MAX_PARTS else "relative"
         layout = replace(layout, unit=unit)
         points = points * np.array([1.0, aspect_ratio, 1.0], points.dtype)
-    joints = rotate_to_y_up(points, up or find_up(seen))
+    joints = rotate_to_y_up(points, up or find_up(visible))
     return make_motion(path, joints, layout, valid=valid, **options)
 
 

@@ -141,9 +141,11 @@ def _find_groups(table: Mapping[str, tuple[str, ...]], index_of: Mapping[str, in
     for joint, alternatives in table.items():
         for side, letter in (("left", "L"), ("right", "R")) if "{side}" in joint else (("", ""),):
             options = [text.replace("{S}", letter).split() for text in alternatives]
-            found = next((option for option in options if all(marker in index_of for marker in option)), None)
-            if found:
-                groups[joint.replace("{side}", side)] = [index_of[marker] for marker in found]
+            markers = next(
+                (option for option in options if all(marker in index_of for marker in option)), None
+            )
+            if markers:
+                groups[joint.replace("{side}", side)] = [index_of[marker] for marker in markers]
     return groups
 
 

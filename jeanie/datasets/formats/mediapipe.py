@@ -114,12 +114,12 @@ def _check_count(path: Path, rows: list[Any], own: Layout) -> None:
 
 def _list_frames(path: Path, value: Any) -> list[Any]:
     if isinstance(value, dict):
-        found = next((value[key] for key in _FRAME_LISTS if isinstance(value.get(key), list | dict)), None)
-        if found is None:
-            found = list_numbered(value)
-        if found is None and any(key in value for keys in _KEYS for key in keys):
-            found = _list_one_key(value)
-        value = list_numbered(found) or found
+        content = next((value[key] for key in _FRAME_LISTS if isinstance(value.get(key), list | dict)), None)
+        if content is None:
+            content = list_numbered(value)
+        if content is None and any(key in value for keys in _KEYS for key in keys):
+            content = _list_one_key(value)
+        value = list_numbered(content) or content
     elif isinstance(value, list) and value and all(map(_is_point, value)):
         value = [value]  # the landmarks of a single frame
     frames: list[Any] = expect_type(path, value, list, "the list of frames")
@@ -150,8 +150,8 @@ def _find_landmarks(frame: Any, keys: Sequence[str]) -> Any:
     frame = _unwrap(frame)
     people = next((frame[key] for key in _PERSON_LISTS if isinstance(frame.get(key), list)), None)
     if people is not None and all(isinstance(person, dict) for person in people):
-        found = [_find_landmarks(person, keys) for person in people[:MAX_PERSONS]]
-        return _People(person for person in found if person)
+        bodies = [_find_landmarks(person, keys) for person in people[:MAX_PERSONS]]
+        return _People(person for person in bodies if person)
     value = next((frame[key] for key in keys if frame.get(key)), None)
     if value is None and keys is PLAIN_KEYS and (parse_names(frame) or is_by_axis(frame)):
         return frame

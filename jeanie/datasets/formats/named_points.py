@@ -40,7 +40,7 @@ def make_named_motion(
     if points.shape[3] == 3 and layout is None and aliases is None:
         centres = compute_joint_centres(names, points)
         names, points = centres if centres is not None else (names, points)
-    own, order = find_marker_layout(names, kind=kind, wanted=layout, path=path, aliases=aliases)
+    own, order = find_marker_layout(names, kind=kind, layout=layout, path=path, aliases=aliases)
     if points.shape[3] == 2:
         own = replace(own, dims=2, unit="px" if _exceed_one_image(points) else "relative")
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)

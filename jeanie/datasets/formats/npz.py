@@ -85,11 +85,11 @@ def read_npz(path: str | Path, *, layout: Layout | None = None) -> Motion:
     if about is None and layout is None:
         raise DataError(f"{path}: the file does not name its layout; give layout=")
     try:
-        chosen = layout or Layout.from_dict((about or {}).get("layout", {}))
+        own_layout = layout or Layout.from_dict((about or {}).get("layout", {}))
         if about is None:
-            return Motion(joints, chosen, name=path.stem)
+            return Motion(joints, own_layout, name=path.stem)
         valid = unpack_mask(arrays.get("valid", np.empty(0, np.uint8)), joints.shape[:-1], str(path))
-        return Motion(joints, chosen, valid=valid, **parse_tags_json(about, str(path)))
+        return Motion(joints, own_layout, valid=valid, **parse_tags_json(about, str(path)))
     except (JeanieError, TypeError, AttributeError) as error:
         message = str(error)
         raise DataError(message if message.startswith(str(path)) else f"{path}: {message}") from None

@@ -83,11 +83,11 @@ class _Tokens:
     def read_positions(self) -> list[float]:
         """Consume the words of a body's joints; return x of all joints, then y, then z."""
         words = self.peek(JOINTS * JOINT_TOKENS)
-        chosen = words[0::JOINT_TOKENS] + words[1::JOINT_TOKENS] + words[2::JOINT_TOKENS]
+        coordinates = words[0::JOINT_TOKENS] + words[1::JOINT_TOKENS] + words[2::JOINT_TOKENS]
         try:
             if self.has_underscores:  # Python would read 1_0 as 10
                 raise ValueError
-            positions = list(map(float, chosen))
+            positions = list(map(float, coordinates))
         except ValueError:
             starts = range(0, len(words), JOINT_TOKENS)
             positions = [self._parse_number(words, start + axis) for axis in range(3) for start in starts]
@@ -175,10 +175,10 @@ def open_ntu120(root: str | Path, *, missing: str | Path | None = None) -> FileD
 def _open(name: str, root: str | Path, missing: str | Path | None, actions: int, setups: int) -> FileDataset:
     files = find_files(root, "*.skeleton", "NTU RGB+D")
     lists = sorted(Path(root).glob("*missing_skeleton*.txt")) if missing is None else [Path(missing)]
-    lost = {sample: f"listed in {path.name}" for path in lists for sample in read_missing_samples(path)}
+    incomplete = {sample: f"listed in {path.name}" for path in lists for sample in read_missing_samples(path)}
     listed = list_files(name, LAYOUTS["ntu25"], files, read_ntu)
     clips = tuple(clip for clip in listed.clips if _is_within(clip, actions, setups))
-    return FileDataset(name, listed.layout, clips, _read_clip, listed.dropped).exclude(lost.items())
+    return FileDataset(name, listed.layout, clips, _read_clip, listed.dropped).exclude(incomplete.items())
 
 
 def _is_within(clip: Clip, actions: int, setups: int) -> bool:

@@ -64,8 +64,8 @@ def read_npz_poses(path: str | Path, *, layout: Layout | None = None, up: str | 
         and not _NO_POSES.search(name)
     }
     for word in ("world", "3d", "pose"):  # image and world landmarks, or pose, face and hands
-        chosen = {name: array for name, array in poses.items() if word in name.lower()}
-        poses = chosen if len(poses) > 1 and chosen else poses
+        matches = {name: array for name, array in poses.items() if word in name.lower()}
+        poses = matches if len(poses) > 1 and matches else poses
     if len(poses) != 1:
         raise DataError(
             f"{path}: {len(poses)} arrays that may be poses ({', '.join(poses)[:99]}); expected an array 'joints' "
@@ -149,8 +149,8 @@ def _guess_layout(path: Path, points: Floats) -> Layout:
     name = _KEYPOINTS.get(joints)
     if name is not None and _has_scores(points):
         return LAYOUTS[name]
-    known = [layout.name for layout in LAYOUTS.values() if len(layout) == joints]
-    advice = f"one of {', '.join(known)}, or " if known else ""
+    names = [layout.name for layout in LAYOUTS.values() if len(layout) == joints]
+    advice = f"one of {', '.join(names)}, or " if names else ""
     raise DataError(
         f"{path}: does not say which {joints} joints it holds; give layout=, {advice}a layout file that lists them"
     )

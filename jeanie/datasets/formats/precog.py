@@ -67,8 +67,8 @@ def _read_clip(clip: Clip) -> Motion:
 
 
 def _parse_name(path: Path) -> Tags:
-    found = _NAME.fullmatch(path.name)
-    return Tags(subject=int(found[2]), take=int(found[1])) if found else Tags()
+    match = _NAME.fullmatch(path.name)
+    return Tags(subject=int(match[2]), take=int(match[1])) if match else Tags()
 
 
 def _read_rows(path: Path) -> NDArray[np.float64]:

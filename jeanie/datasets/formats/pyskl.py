@@ -97,8 +97,8 @@ def find_only_file(path: str | Path, pattern: str, name: str) -> Path:
     """Return the file at a path, or the only file below it that matches the pattern."""
     files = [Path(path)] if Path(path).is_file() else find_files(path, pattern, name)
     if len(files) > 1:
-        some = ", ".join(file.name for file in files[:5])
-        raise DataError(f"{path}: has {len(files)} files {pattern} ({some}); give the path of one")
+        examples = ", ".join(file.name for file in files[:5])
+        raise DataError(f"{path}: has {len(files)} files {pattern} ({examples}); give the path of one")
     return files[0]
 
 
@@ -197,6 +197,8 @@ def _read_detections(
     if points.ndim != 3 or points.shape[2] != 3 or frames.shape != points.shape[:1] or 0 in points.shape:
         raise DataError(f"{file}: keypoint {points.shape} of {name} does not fit frame_inds {frames.shape}")
     order = np.argsort(frames, kind="stable")
-    kept, counts = np.unique(frames, return_counts=True)
+    frame_numbers, counts = np.unique(frames, return_counts=True)
     points = points[order].astype(np.float64)
-    return place_persons(path, np.arange(len(kept)), counts.tolist(), points[..., :2], points[..., 2])
+    return place_persons(
+        path, np.arange(len(frame_numbers)), counts.tolist(), points[..., :2], points[..., 2]
+    )

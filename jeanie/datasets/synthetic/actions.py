@@ -130,7 +130,7 @@ def compile_action(action: Action) -> Program:
             "both need the same number, because they share their timing"
         )
     keys = np.array([[pose for pose, _ in person] for person in people])
-    seconds = np.array([action.beat if given is None else given for _, given in people[0]])
+    seconds = np.array([action.beat if duration is None else duration for _, duration in people[0]])
     if action.alternate:
         flipped = mirror_poses(keys)
         for person, base in enumerate((action.base, action.partner_base)[: len(people)]):

@@ -84,9 +84,9 @@ def record_joints(
     stop = start + rng.geometric(0.15, count)[:, None]
     in_gap = (np.arange(frames) >= start) & (np.arange(frames) < stop)  # [gap, frame]
     in_limb = (person[:, None] == np.arange(persons))[:, :, None] & _LIMB_JOINTS[limb][:, None]
-    lost = np.einsum("gf,gpj->fpj", in_gap, in_limb)
-    lost |= rng.random(lost.shape) < 0.003 * missing * _NOISE
-    return noisy, ~lost
+    is_missing = np.einsum("gf,gpj->fpj", in_gap, in_limb)
+    is_missing |= rng.random(is_missing.shape) < 0.003 * missing * _NOISE
+    return noisy, ~is_missing
 
 
 def rotate_points(points: Array, rotation: Array) -> Array:

@@ -96,24 +96,24 @@ def measure_setups(
         raise DataError(
             f"data set {dataset.name!r}: no clip has a setup number; expected names like S001C002P003R002A013"
         )
-    chosen = [
+    sample = [
         (setup, clip)
         for setup, clips in sorted(members.items())
         if setup not in without
         for clip in _select_evenly(clips, each)
     ]
-    if not chosen:
+    if not sample:
         return {}
-    setups = iter([setup for setup, _ in chosen])
+    setups = iter([setup for setup, _ in sample])
 
     def motions() -> Iterator[Motion]:
-        for done, (_, clip) in enumerate(chosen, start=1):
+        for done, (_, clip) in enumerate(sample, start=1):
             yield dataset.motions[clip]
             if progress:
-                progress(done, len(chosen))
+                progress(done, len(sample))
 
-    found = estimate_positions_by(motions(), lambda _: next(setups))
-    return {setup: correct_height(position) for setup, position in found.items()}
+    positions = estimate_positions_by(motions(), lambda _: next(setups))
+    return {setup: correct_height(position) for setup, position in positions.items()}
 
 
 def _select_evenly(clips: Sequence[int], count: int) -> list[int]:

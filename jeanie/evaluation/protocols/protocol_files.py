@@ -240,7 +240,7 @@ def _make_protocol(config: ProtocolConfig, path: Path) -> FileProtocol:
         rules=Rules(
             rule,
             0,  # only the data set knows the classes
-            cameras=tuple(_make_cameras(one) for one in config.cameras),
+            cameras=tuple(_make_cameras(cameras) for cameras in config.cameras),
             validation=config.validation,
             apart=config.apart,
             queries=config.queries,
@@ -296,12 +296,12 @@ def _split_by_lists(
             )
         return tuple(names[str(tag)] for tag in tags)
 
-    held, test = find(lists.validation), find(lists.test)
+    validation, test = find(lists.validation), find(lists.test)
     learnt = find(lists.train)[:train]
-    shared = (set(learnt) & set(held)) | (set(test) & (set(learnt) | set(held)))
+    shared = (set(learnt) & set(validation)) | (set(test) & (set(learnt) | set(validation)))
     if shared:
         raise ConfigError(f"classes in more than one list: {', '.join(sorted(map(str, shared)))}")
-    return (ClassSplit("", (*learnt, *held), test, validation=held or None),)
+    return (ClassSplit("", (*learnt, *validation), test, validation=validation or None),)
 
 
 def _make_cameras(config: CameraConfig) -> Cameras:

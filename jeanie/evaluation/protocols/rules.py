@@ -151,8 +151,10 @@ def build_splits(
     exemplars = _find_clips(dataset, rules.exemplars)
     cameras: Sequence[Cameras | None] = rules.cameras or (None,)
     return tuple(
-        _SplitBuilder(rules, columns, split, chosen, number, min(way, len(split.test)), shot).build(exemplars)
-        for number, (split, chosen) in enumerate(product(class_splits, cameras))
+        _SplitBuilder(rules, columns, split, camera_split, number, min(way, len(split.test)), shot).build(
+            exemplars
+        )
+        for number, (split, camera_split) in enumerate(product(class_splits, cameras))
     )
 
 
@@ -243,21 +245,21 @@ class _SplitBuilder:
         )
         if self.classes.has_shared_classes:
             train_classes = self.classes.train
-            train, held, supports = self._split_subjects(train_cameras, support_cameras)
-            validation_classes = self._usable_classes(held)
+            train, validation, supports = self._split_subjects(train_cameras, support_cameras)
+            validation_classes = self._usable_classes(validation)
         else:
             train_classes, validation_classes = hold_out_classes(
                 self.classes, self.rules.validation, self.rules.group
             )
             train = self.columns.select(train_classes, train_cameras)
-            held = self.columns.select(validation_classes, train_cameras)
+            validation = self.columns.select(validation_classes, train_cameras)
             supports = exemplars or self.columns.select(self.classes.test, support_cameras)
         test, variants = self._test_episodes(supports)
         names = (self.classes.name, self.cameras.name if self.cameras else "")
         return Split(
             name=", ".join(name for name in names if name) or "all",
             train=train,
-            validation=self._validation_episodes(validation_classes, held),
+            validation=self._validation_episodes(validation_classes, validation),
             test=test,
             train_classes=train_classes,
             validation_classes=validation_classes,
@@ -289,7 +291,7 @@ class _SplitBuilder:
                 f"{self.rules.reserve} for supports; is the data set complete, and has every clip its subject?"
             )
         order = Draw(self.classes.seed, _SUBJECTS, self.number).pick(people, len(people))
-        held = set(order[:count])
+        validation_subjects = set(order[:count])
         candidates = self.columns.select(self.classes.test, support_cameras, clips)
         performed = {(labels[clip], subjects[clip]) for clip in candidates}
         reserved: set[tuple[Tag | None, Tag | None]] = set()
@@ -299,8 +301,8 @@ class _SplitBuilder:
         supports = [clip for clip in clips if (labels[clip], subjects[clip]) in reserved]
         others = [clip for clip in clips if (labels[clip], subjects[clip]) not in reserved]
         return (
-            tuple(clip for clip in others if subjects[clip] not in held),
-            tuple(clip for clip in others if subjects[clip] in held),
+            tuple(clip for clip in others if subjects[clip] not in validation_subjects),
+            tuple(clip for clip in others if subjects[clip] in validation_subjects),
             self.columns.select(self.classes.test, support_cameras, supports),
         )
 

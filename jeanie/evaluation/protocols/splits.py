@@ -25,11 +25,11 @@ class Columns:
         self, classes: Collection[Tag], cameras: Collection[Tag] | None, clips: Sequence[int] | None = None
     ) -> tuple[int, ...]:
         """Return the clips of these classes and cameras (None: all cameras), from ``clips`` or all usable clips."""
-        chosen = set(classes)
+        class_set = set(classes)
         return tuple(
             clip
             for clip in (self.usable if clips is None else clips)
-            if self.labels[clip] in chosen and (cameras is None or self.cameras[clip] in cameras)
+            if self.labels[clip] in class_set and (cameras is None or self.cameras[clip] in cameras)
         )
 
     def episodes(

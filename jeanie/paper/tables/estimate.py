@@ -76,8 +76,8 @@ class Estimate:
         else:
             time = f"{minutes / 60 / 24:.0f} days"
         on = "one process" if jobs == 1 else f"{jobs} processes"
-        each = "" if jobs == 1 else " each"
-        return f"about {time} on {on}, up to {self.gigabytes:.1f} GB of memory{each}"
+        per_process = "" if jobs == 1 else " each"
+        return f"about {time} on {on}, up to {self.gigabytes:.1f} GB of memory{per_process}"
 
 
 def estimate_cells(cells: Sequence[Cell]) -> Estimate:
@@ -85,9 +85,9 @@ def estimate_cells(cells: Sequence[Cell]) -> Estimate:
     trained: set[str] = set()
     hours, gigabytes = 0.0, 0.0
     for cell in {cell.key: cell for cell in cells}.values():
-        one = estimate_cell(cell, with_training=cell.run_key not in trained)
+        cell_estimate = estimate_cell(cell, with_training=cell.run_key not in trained)
         trained.add(cell.run_key)
-        hours, gigabytes = hours + one.hours, max(gigabytes, one.gigabytes)
+        hours, gigabytes = hours + cell_estimate.hours, max(gigabytes, cell_estimate.gigabytes)
     return Estimate(hours, gigabytes)
 
 

@@ -170,15 +170,15 @@ def _build_entry(
     if not cells:
         return Entry("cited" if row.cited and printed is not None else "left out", printed, half)
     stored = [results[cell.key] for cell in cells]
-    done = [result for result in stored if result is not None]
+    measured = [result for result in stored if result is not None]
     failures = [read_failure(out, cell) for cell, result in zip(cells, stored, strict=True) if result is None]
     reasons = [failure.reason for failure in failures if failure is not None]
-    if not done:
+    if not measured:
         return Entry("failed" if reasons else "not run", printed, half, reason=reasons[0] if reasons else "")
-    report = done[0].report if len(done) == 1 else pool_seeds([result.report for result in done])
-    reason = f"{len(done)} of {len(cells)} seeds" if len(done) < len(cells) else ""
-    seconds = sum(result.seconds for result in done)
-    searched = tuple(result.searched for result in done if result.searched)
+    report = measured[0].report if len(measured) == 1 else pool_seeds([result.report for result in measured])
+    reason = f"{len(measured)} of {len(cells)} seeds" if len(measured) < len(cells) else ""
+    seconds = sum(result.seconds for result in measured)
+    searched = tuple(result.searched for result in measured if result.searched)
     return Entry("measured", printed, half, report.accuracy, report.ci95, reason, report, seconds, searched)
 
 

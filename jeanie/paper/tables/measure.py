@@ -147,11 +147,11 @@ def _search(
     )
     study = tune(tuning, protocol=protocol, dataset=dataset, splits=splits)
     try:
-        found = find_outcome(study, tuning)
+        outcome = find_outcome(study, tuning)
     except ConfigError:  # every trial failed; the next call tries again
         shutil.rmtree(folder / "search", ignore_errors=True)
         raise
-    return found.recipe, found.changes
+    return outcome.recipe, outcome.changes
 
 
 def _limit_validation(split: Split, limit: int | None) -> Split:

@@ -69,10 +69,10 @@ def render_html(filled: FilledTable) -> str:
 
 def _row_name(filled: FilledTable, row: int) -> str:
     """Return the name of a row, and the network that ran if there is a choice."""
-    one = filled.table.rows[row]
-    if f"{one.method}-small" not in METHODS:
-        return one.name
-    return f"{one.name}, {'small' if filled.preset.small_rivals else 'published'} network"
+    spec = filled.table.rows[row]
+    if f"{spec.method}-small" not in METHODS:
+        return spec.name
+    return f"{spec.name}, {'small' if filled.preset.small_rivals else 'published'} network"
 
 
 def _heading(column: Column) -> str:

@@ -97,12 +97,12 @@ def run_cells(
     report_progress()
     while pending := [cell for key, cell in unique.items() if key not in finished]:
         trainings = group_cells(pending, out, data, is_shared=cluster is not None)
-        free = [one for one in trainings if one.is_shared or not _is_locked(one)]
+        free = [training for training in trainings if training.is_shared or not _is_locked(training)]
         if not free:
             time.sleep(_WAIT_SECONDS)
             finished |= {key for key, cell in unique.items() if is_stored(out, cell)}
         workers = min(jobs, max(1, len(free)))
-        results = map_tasks(_measure, free, jobs=workers, cluster=cluster, key=lambda one: one.key)
+        results = map_tasks(_measure, free, jobs=workers, cluster=cluster, key=lambda training: training.key)
         for training, outcome in results:
             for cell in training.cells:
                 if outcome.get(cell.key):

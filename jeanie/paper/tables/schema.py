@@ -197,8 +197,8 @@ class Table(Config):
 
     def heading(self, column: int) -> str:
         """Return the heading of a column with that of its group, as "group: name"."""
-        one = self.columns[column]
-        return f"{one.group}: {one.name}" if one.group else one.name
+        spec = self.columns[column]
+        return f"{spec.group}: {spec.name}" if spec.group else spec.name
 
     def find_rows(self, text: str) -> list[int]:
         """Return the rows that a text names: by number from 1, by printed name, or by method.
@@ -245,14 +245,14 @@ class Table(Config):
         }
 
 
-def _find(text: str, names: Sequence[set[str]], kind: str, shown: Sequence[str], table: str) -> list[int]:
-    found = [number for number, known in enumerate(names) if text in known]
-    if not found and text.isdecimal() and 1 <= int(text) <= len(names):
-        found = [int(text) - 1]
-    if not found:
-        listing = ", ".join(f"{number} {name!r}" for number, name in enumerate(shown, 1))
+def _find(text: str, names: Sequence[set[str]], kind: str, titles: Sequence[str], table: str) -> list[int]:
+    matches = [number for number, known in enumerate(names) if text in known]
+    if not matches and text.isdecimal() and 1 <= int(text) <= len(names):
+        matches = [int(text) - 1]
+    if not matches:
+        listing = ", ".join(f"{number} {name!r}" for number, name in enumerate(titles, 1))
         raise ConfigError(f"{table} has no {kind} {text!r}; give the number or the name of one of: {listing}")
-    return found
+    return matches
 
 
 @cache

@@ -75,16 +75,16 @@ def find_outcome(study: Any, tuning: Tuning) -> Outcome:
     """
     with silence_optuna() as library:
         trials = study.get_trials(deepcopy=False)
-        done = [trial for trial in trials if trial.state.name == "COMPLETE"]
-        if not done:
+        completed = [trial for trial in trials if trial.state.name == "COMPLETE"]
+        if not completed:
             errors = [trial.user_attrs["error"] for trial in trials if "error" in trial.user_attrs]
             raise ConfigError(
                 f"study {tuning.study!r} has no finished trial"
                 + (f"; the first failure: {errors[0]}" if errors else "; continue the search")
             )
-        best = max(done, key=lambda trial: trial.value)
+        best = max(completed, key=lambda trial: trial.value)
         importances: dict[str, float] = {}
-        if len({trial.value for trial in done}) > 1:
+        if len({trial.value for trial in completed}) > 1:
             evaluator = library.importance.PedAnovaImportanceEvaluator()
             importances = library.importance.get_param_importances(study, evaluator=evaluator)
     recipe = apply_changes(tuning.recipe, best.params)
@@ -92,7 +92,7 @@ def find_outcome(study: Any, tuning: Tuning) -> Outcome:
         tuning=tuning,
         number=best.number,
         accuracy=best.value,
-        start=next((trial.value for trial in done if trial.number == 0), None),
+        start=next((trial.value for trial in completed if trial.number == 0), None),
         recipe=recipe,
         changes=best.params,
         importances=dict(sorted(importances.items(), key=lambda item: -item[1])),

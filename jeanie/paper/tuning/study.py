@@ -106,8 +106,8 @@ def open_study(tuning: Tuning) -> Any:
     with silence_optuna() as library:
         storage = _open_storage(library, tuning.storage, tuning.grace)
         study = _create_study(library, storage, tuning)
-        known = study.user_attrs.get(_SETTINGS)
-        if known is not None and known != tuning.key:
+        settings = study.user_attrs.get(_SETTINGS)
+        if settings is not None and settings != tuning.key:
             raise ConfigError(
                 f"study {tuning.study!r} of {_hide_password(tuning.storage)} has other settings; give another "
                 "--name, or the same protocol, recipe, space and splits"
@@ -217,9 +217,9 @@ def is_counted(trial: Any) -> bool:
 
 def needs_trial(study: Any, trials: int) -> bool:
     """Return whether the study needs another trial."""
-    known = study.get_trials(deepcopy=False)
-    has_waiting = any(trial.state.name == "WAITING" for trial in known)
-    return has_waiting or sum(map(is_counted, known)) < trials
+    stored_trials = study.get_trials(deepcopy=False)
+    has_waiting = any(trial.state.name == "WAITING" for trial in stored_trials)
+    return has_waiting or sum(map(is_counted, stored_trials)) < trials
 
 
 def is_within_limit(study: Any, trials: int, number: int) -> bool:
@@ -228,5 +228,5 @@ def is_within_limit(study: Any, trials: int, number: int) -> bool:
     Workers that ask at the same time get different numbers and see all lower ones, so exactly ``trials`` trials
     count.
     """
-    known = study.get_trials(deepcopy=False)
-    return sum(is_counted(trial) for trial in known if trial.number < number) < trials
+    stored_trials = study.get_trials(deepcopy=False)
+    return sum(is_counted(trial) for trial in stored_trials if trial.number < number) < trials

@@ -85,11 +85,11 @@ def tune(
         )
     study = open_study(tuning)
     if jobs == 1 and cluster is None:
-        chosen = get_protocol(tuning.protocol) if protocol is None else protocol
+        protocol = get_protocol(tuning.protocol) if protocol is None else protocol
         with use_one_thread():
             if dataset is None:
-                dataset = _open_data(chosen, root, pattern, options, skip_bad)
-            run_trials(study, tuning, chosen, dataset, progress, splits)
+                dataset = _open_data(protocol, root, pattern, options, skip_bad)
+            run_trials(study, tuning, protocol, dataset, progress, splits)
         return study
     if protocol is not None or dataset is not None or splits is not None:
         raise ConfigError("several workers open the protocol and its data themselves; give root, or one job")

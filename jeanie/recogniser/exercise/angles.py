@@ -71,8 +71,8 @@ def measure_ranges(
 
 
 def _compute_angles_between(
-    one: Float[Tensor, "*batch 3"], other: Float[Tensor, "*batch 3"]
+    u: Float[Tensor, "*batch 3"], v: Float[Tensor, "*batch 3"]
 ) -> Float[Tensor, "*batch"]:
     """Return the angle of two directions in degrees; atan2 stays exact for small angles."""
-    across = torch.linalg.cross(one, other).norm(dim=-1)
-    return torch.rad2deg(torch.atan2(across, (one * other).sum(-1)))
+    across = torch.linalg.cross(u, v).norm(dim=-1)
+    return torch.rad2deg(torch.atan2(across, (u * v).sum(-1)))

@@ -22,7 +22,7 @@ _ENTER = 0.3  # for the start of a repetition
 _LEAVE = 1.0  # for giving up a repetition
 _LATE_START = 1 / 3  # share of a repetition that may be missing at the start of a recording
 _EARLY_END = 3 / 4  # share of a repetition that must be there at the end of a recording
-_KEPT = 512  # complete repetitions of all explanations in memory before those of none are forgotten
+_MIN_LIMIT = 512  # complete repetitions of all explanations in memory before those of none are forgotten
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ def compute_costs(
     """
     scale = cycle.weights.sqrt()[:, None]
     centre = cycle.poses.mean(0)
-    seen = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
-    ours = (torch.where(seen, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
+    visible = (poses != 0).any(-1, keepdim=True)  # a joint that was never seen is 0
+    ours = (torch.where(visible, poses.to(cycle.poses) - centre, 0.0) * scale).flatten(1)
     theirs = ((cycle.poses - centre) * scale).flatten(1)
-    kept = compute_axes(theirs)
-    ours, theirs = ours @ kept, theirs @ kept
+    axes = compute_axes(theirs)
+    ours, theirs = ours @ axes, theirs @ axes
     templates = make_templates(theirs)
     variance = theirs.square().sum(1).mean()
     squared = torch.cdist(ours, templates.flatten(0, 1)).square() / variance
@@ -68,8 +68,8 @@ def compute_axes(poses: Float[Tensor, "pose 45"]) -> Float[Tensor, "45 axis"]:
     """Return the principal directions of poses about their mean."""
     _, sizes, axes = torch.linalg.svd(poses, full_matrices=False)
     explained = sizes.square().cumsum(0) / sizes.square().sum()
-    kept: Tensor = axes[: int((explained < _EXPLAINED).sum()) + 1].T
-    return kept
+    principal: Tensor = axes[: int((explained < _EXPLAINED).sum()) + 1].T
+    return principal
 
 
 class CycleDecoder:
@@ -89,7 +89,7 @@ class CycleDecoder:
         self._history = np.full(shape, -1, np.int64)  # last complete repetition of each state
         self._other_cost, self._other_history = 0.0, -1
         self._passes: dict[int, tuple[int, Pass]] = {}  # number: the one before it, and the repetition
-        self._next, self._tick, self._kept = 0, 0, _KEPT
+        self._next, self._tick, self._limit = 0, 0, _MIN_LIMIT
         self._dwell = np.full(poses, _DWELL)
         self._dwell[[0, -1]] = 0.0
         self._index = np.arange(poses)
@@ -98,9 +98,9 @@ class CycleDecoder:
         """Add ticks."""
         for cost in costs:
             self._advance(cost)
-        if len(self._passes) > self._kept:
+        if len(self._passes) > self._limit:
             self._forget_unreachable()
-            self._kept = _KEPT + 2 * len(self._passes)
+            self._limit = _MIN_LIMIT + 2 * len(self._passes)
 
     def list_passes(self, *, finish: bool = False) -> list[Pass]:
         """Return the repetitions of the cheapest explanation; ``finish`` includes one that is nearly complete."""

@@ -48,14 +48,14 @@ class MeasuredPass:
     path: Int[Tensor, "step 2"]
 
 
-def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> MeasuredPass:
+def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, span: Pass) -> MeasuredPass:
     """Align a pass with its cycle, in full or at half the amplitude, and measure it.
 
     With aligned poses q and r about their means, and the joints' weights in the product, the similarity is
     <q, r> / sqrt(<q, q> <r, r>). The amplitude is |P q| / |P r|, where P projects on the principal directions of the
     cycle: a movement in another manner is not smaller, and noise of other joints does not count.
     """
-    part = poses[one.start : one.end].to(cycle.poses)
+    part = poses[span.start : span.end].to(cycle.poses)
     weights = cycle.weights * (part != 0).any(-1).all(0)
     scale = weights.sqrt()[:, None]
     templates = (make_templates(cycle.poses) * scale).flatten(2)
@@ -70,13 +70,13 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, one: Pass) -> 
     axes = compute_axes((r * scale).flatten(1))
     size, full = ((side * scale).flatten(1) @ axes for side in (q, r))
     return MeasuredPass(
-        one.start + first,
-        max(one.start + last, one.start + first + 1) + 1,
+        span.start + first,
+        max(span.start + last, span.start + first + 1) + 1,
         float(size.norm() / full.norm().clamp_min(1e-6)),
         float(common / (own * other).sqrt().clamp_min(1e-12)),
         recorded_poses.mean(0) * (weights > 0)[:, None],
         cycle_poses.mean(0) * (weights > 0)[:, None],
-        one.start,
+        span.start,
         path,
     )
 
@@ -117,12 +117,12 @@ def find_passes(
         return []
     own = adapt_cycle(changed, cycle, best)
     passes = _decode(changed, own, other, _OWN_SIMILARITY)
-    measured = [measure_pass(changed, cycle, Pass(one.start, one.end)) for one in passes]
+    measured = [measure_pass(changed, cycle, Pass(passage.start, passage.end)) for passage in passes]
     least = find_least_similarity(passes, _HALF, _OWN_TOLERANCE)
     return [
-        replace(one, start=whole.start, end=whole.end)
-        for one, whole in zip(measured, passes, strict=True)
-        if one.similarity >= similarity and whole.similarity >= least
+        replace(passage, start=whole.start, end=whole.end)
+        for passage, whole in zip(measured, passes, strict=True)
+        if passage.similarity >= similarity and whole.similarity >= least
     ]
 
 
@@ -134,7 +134,7 @@ def find_least_similarity(passes: list[MeasuredPass], share: float, tolerance: f
     """
     if not passes:
         return 0.0
-    differences = sorted(1 - one.similarity for one in passes)
+    differences = sorted(1 - passage.similarity for passage in passes)
     return 1 - max(_OUTLIER * differences[int(share * (len(passes) - 1))], tolerance)
 
 
@@ -179,11 +179,11 @@ def estimate_pose_change(measured: list[MeasuredPass]) -> PoseChange:
     return PoseChange(rotation, cycle_poses - recorded_poses @ rotation)
 
 
-def estimate_rotation(one: Float[Tensor, "15 3"], other: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:
+def estimate_rotation(pose: Float[Tensor, "15 3"], target: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:
     """Return the rotation of row vectors that brings the joints that both poses have together (Kabsch, 1976)."""
-    both = ((one != 0).any(-1) & (other != 0).any(-1))[:, None]
-    u, _, v = torch.linalg.svd((one * both).T @ other)
-    sign = torch.ones(3, dtype=one.dtype)
+    both = ((pose != 0).any(-1) & (target != 0).any(-1))[:, None]
+    u, _, v = torch.linalg.svd((pose * both).T @ target)
+    sign = torch.ones(3, dtype=pose.dtype)
     sign[2] = torch.linalg.det(u @ v).sign()
     rotation: Tensor = u @ (sign[:, None] * v)
     return rotation

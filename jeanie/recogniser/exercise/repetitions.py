@@ -175,8 +175,8 @@ def count(
 
     >>> from jeanie.datasets import open_dataset
     >>> clips = open_dataset("synthetic")
-    >>> one, other = (clips[clips.names.index(f"bow_s0{subject}_t00_centre")] for subject in (0, 1))
-    >>> count(one, other).count
+    >>> first, second = (clips[clips.names.index(f"bow_s0{subject}_t00_centre")] for subject in (0, 1))
+    >>> count(first, second).count
     1
     """
     config = CountConfig() if config is None else config
@@ -186,15 +186,15 @@ def count(
     sampler = PoseSampler(motion.layout, 1, motion.rate or 30.0)
     person = motion.select_most_active(1)
     ticks = sampler.push(person.joints, person.valid).poses[:, 0].double()
-    cycles = [_sample_cycle(one, config) for one in examples]
+    cycles = [_sample_cycle(recording, config) for recording in examples]
     if not len(ticks):  # fewer frames than one tick
         return RepetitionCount((), cycles[-1].seconds)
-    found = [
+    candidates = [
         find_passes(_resample(ticks, cycle.rate / sampler.rate), cycle, config.other, config.similarity)
         for cycle in cycles
     ]
-    best = max(range(len(cycles)), key=lambda at: _rank_passes(found[at]) / cycles[at].rate)
-    cycle, own = cycles[best], found[best]
+    best = max(range(len(cycles)), key=lambda at: _rank_passes(candidates[at]) / cycles[at].rate)
+    cycle, own = cycles[best], candidates[best]
     poses = _resample(ticks, cycle.rate / sampler.rate)
     reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
     sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
@@ -203,14 +203,16 @@ def count(
     )
     # a symmetric movement is its own mirror image, and that of a step is the next step
     passes = main + [row for row in secondary if not any(_overlap(row[0], other) for other, _ in main)]
-    complete = _find_complete([one for one, _ in passes], config)
+    complete = _find_complete([passage for passage, _ in passes], config)
     passes = [row for row in passes if row[0].amplitude >= config.smallest]
-    least = find_least_similarity([one for one, _ in passes], _BEST, _TOLERANCE)
+    least = find_least_similarity([passage for passage, _ in passes], _BEST, _TOLERANCE)
     passes = [row for row in passes if row[0].similarity >= least]
     rate = motion.rate or 30.0
     repetitions = [
-        describe_pass(one, poses[one.start : one.end], cycle, complete, rate, is_mirrored=is_mirrored)
-        for one, is_mirrored in sorted(passes, key=lambda row: row[0].start)
+        describe_pass(
+            passage, poses[passage.start : passage.end], cycle, complete, rate, is_mirrored=is_mirrored
+        )
+        for passage, is_mirrored in sorted(passes, key=lambda row: row[0].start)
     ]
     return RepetitionCount(tuple(repetitions), cycle.seconds)
 
@@ -233,7 +235,7 @@ def _resample(poses: Float[Tensor, "tick 15 3"], factor: float) -> Float[Tensor,
 
 
 def _rank_passes(passes: list[MeasuredPass]) -> float:
-    return sum(one.similarity * (one.end - one.start) for one in passes)
+    return sum(passage.similarity * (passage.end - passage.start) for passage in passes)
 
 
 def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:
@@ -242,15 +244,15 @@ def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:
     A person who always moves less than the example does not do partial repetitions only: half of the repetitions are
     complete, if they have a certain size.
     """
-    sizes = sorted(one.amplitude for one in passes)
+    sizes = sorted(passage.amplitude for passage in passes)
     usual = sizes[len(sizes) // 2] if len(sizes) > 1 else 1.0
     return config.complete * min(1.0, max(usual, _SMALLEST_USUAL))
 
 
-def _overlap(one: MeasuredPass, other: MeasuredPass) -> bool:
+def _overlap(a: MeasuredPass, b: MeasuredPass) -> bool:
     """Return whether two passes have more in common than a fifth of the shorter one."""
-    common = min(one.end, other.end) - max(one.start, other.start)
-    return common > min(one.end - one.start, other.end - other.start) / 5
+    common = min(a.end, b.end) - max(a.start, b.start)
+    return common > min(a.end - a.start, b.end - b.start) / 5
 
 
 def describe_pass(

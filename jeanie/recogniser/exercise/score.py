@@ -104,7 +104,7 @@ def score(references: Motion | Sequence[Motion], motion: Motion, config: ScoreCo
     tolerance = _estimate_tolerance(supports, config)
     return max(
         (_compare(query, reference_motion, tolerance, config) for reference_motion in supports),
-        key=lambda found: found.value,
+        key=lambda result: result.value,
     )
 
 
@@ -150,10 +150,10 @@ def _align(
 def _estimate_tolerance(supports: Sequence[_Performance], config: ScoreConfig) -> Float[Tensor, " 10"]:
     """Return the tolerance per joint: the given one, or twice the deviation between references if that is larger."""
     tolerance = torch.full((len(JOINTS),), config.tolerance)
-    pairs = [(one, other) for i, one in enumerate(supports) for other in supports[:i]]
+    pairs = [(a, b) for i, a in enumerate(supports) for b in supports[:i]]
     if not pairs:
         return tolerance
-    squares = [compute_deviations(*_align(one, other)[1:]).square().mean(0) for one, other in pairs]
+    squares = [compute_deviations(*_align(a, b)[1:]).square().mean(0) for a, b in pairs]
     return torch.maximum(tolerance, _SPREAD * torch.stack(squares).mean(0).div(2).sqrt())
 
 
@@ -191,7 +191,7 @@ def _compare(
     at = query.moments[path[:, 0]], support.moments[path[:, 1]]
     return Score(
         value=value,
-        joints=tuple(sorted(joints, key=lambda one: (-one.points, -one.degrees))),
+        joints=tuple(sorted(joints, key=lambda joint: (-joint.points, -joint.degrees))),
         phases=tuple(
             PhaseScore(name, points * float(cost)) for name, cost in zip(_PHASES, costs.sum(1), strict=True)
         ),
@@ -205,6 +205,6 @@ def _compare(
     )
 
 
-def _measure_angles(one: _Performance) -> dict[str, tuple[float, float]]:
-    angles = compute_angles(one.bodies.joints[:, 0, :_CORE])
-    return measure_ranges(angles, one.bodies.present[0, :_CORE])
+def _measure_angles(performance: _Performance) -> dict[str, tuple[float, float]]:
+    angles = compute_angles(performance.bodies.joints[:, 0, :_CORE])
+    return measure_ranges(angles, performance.bodies.present[0, :_CORE])

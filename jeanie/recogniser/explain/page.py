@@ -93,7 +93,9 @@ def _build_scene(
     }
 
 
-def describe_stage(seen: Sequence[Float[Tensor, "_frame _person 15 3"]], persons: int) -> dict[str, Any]:
+def describe_stage(
+    bodies_per_view: Sequence[Float[Tensor, "_frame _person 15 3"]], persons: int
+) -> dict[str, Any]:
     """Return what the script needs to draw bodies on one stage that is large enough for all of them."""
     return {
         "bones": [list(bone) for bone in BODY.bones],
@@ -102,8 +104,8 @@ def describe_stage(seen: Sequence[Float[Tensor, "_frame _person 15 3"]], persons
         "neck": BODY.index("neck"),
         "scale": _SCALE,
         "height": HEIGHT,
-        "reach": max([0.55, *(float(bodies[..., 1].amax()) + 0.12 for bodies in seen)]),
-        "floor": max([0.5, *(-float(bodies[..., 1].amin()) + 0.14 for bodies in seen)]),
+        "reach": max([0.55, *(float(bodies[..., 1].amax()) + 0.12 for bodies in bodies_per_view)]),
+        "floor": max([0.5, *(-float(bodies[..., 1].amin()) + 0.14 for bodies in bodies_per_view)]),
         "spread": _SPACING * (persons - 1),
     }
 
@@ -116,17 +118,17 @@ def apply_height(side: Bodies) -> Float[Tensor, "frame person 15 3"]:
 
 
 def encode_poses(
-    seen: Float[Tensor, "frame person 15 3"], side: Bodies, most: int = _POSES
+    view_poses: Float[Tensor, "frame person 15 3"], side: Bodies, most: int = _POSES
 ) -> dict[str, Any]:
     """Return at most ``most`` moments: frames, and joints in thousandths, None for a joint that was never seen."""
-    count = min(len(seen), most)
-    rows = torch.linspace(0, len(seen) - 1, count).round().long()
-    values = (seen[rows] * _SCALE).round().long().tolist()
+    count = min(len(view_poses), most)
+    rows = torch.linspace(0, len(view_poses) - 1, count).round().long()
+    values = (view_poses[rows] * _SCALE).round().long().tolist()
     is_present = side.present[:, :_PATH].tolist()
     poses = [
         [
-            [point if ok else None for point, ok in zip(body, seen_, strict=True)]
-            for body, seen_ in zip(moment, is_present, strict=True)
+            [point if ok else None for point, ok in zip(body, present, strict=True)]
+            for body, present in zip(moment, is_present, strict=True)
         ]
         for moment in values
     ]

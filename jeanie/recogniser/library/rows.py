@@ -34,8 +34,8 @@ def select_examples(owner: str, *columns: ColumnElement[Any]) -> Select[Any]:
     The default columns are id, label, and the fields of ``Record`` in their order.
     """
     record = (examples.c[field.name] for field in fields(Record))
-    chosen = columns or (examples.c.id, actions.c.label, *record)
-    return select(*chosen).select_from(examples).join(actions).where(actions.c.owner == owner)
+    selection = columns or (examples.c.id, actions.c.label, *record)
+    return select(*selection).select_from(examples).join(actions).where(actions.c.owner == owner)
 
 
 def select_calibration(owner: str, *columns: ColumnElement[Any]) -> Select[Any]:

@@ -58,10 +58,10 @@ class Users:
         token_id, secret, salt = secrets.token_hex(8), secrets.token_urlsafe(32), secrets.token_hex(16)
         values = {"token_id": token_id, "salt": salt, "hash": _compute_hash(salt, secret)}
         with database_errors(self._place), transaction(self._engine, write=True) as connection:
-            known = connection.execute(select(users.c.token_id).where(users.c.name == name)).one_or_none()
-            if known is None:
+            row = connection.execute(select(users.c.token_id).where(users.c.name == name)).one_or_none()
+            if row is None:
                 connection.execute(insert(users).values(name=name, **values))
-            elif known.token_id is None:
+            elif row.token_id is None:
                 connection.execute(update(users).where(users.c.name == name).values(**values))
             else:
                 raise ConfigError(
@@ -89,8 +89,8 @@ class Users:
         with database_errors(self._place), transaction(self._engine, write=True) as connection:
             changed = connection.execute(update(users).where(users.c.name == name).values(**nothing))
             if not changed.rowcount:
-                known = ", ".join(connection.scalars(select(users.c.name).order_by(users.c.name).limit(10)))
-                raise ConfigError(f"{self._place}: no user {name!r}; known are: {known or 'none'}")
+                names = ", ".join(connection.scalars(select(users.c.name).order_by(users.c.name).limit(10)))
+                raise ConfigError(f"{self._place}: no user {name!r}; known are: {names or 'none'}")
 
     def find_credential(self, token_id: str) -> Credential | None:
         """Return what is stored of a token by its id."""
