@@ -1,4 +1,4 @@
-"""How far below the truth camera heights are that come from recorded skeletons: CMU before simulated cameras.
+"""Measure how much too low camera heights are that are estimated from skeletons: CMU seen by simulated cameras.
 
 The floor of CMU is y = 0. Each clip is rotated by a random azimuth and put before a camera of known height, distance
 and tilt. The mean error over all cameras and layouts is ``LOWEST_JOINT`` of ``jeanie.views.camera_position``.

@@ -1,4 +1,4 @@
-"""How well repetitions are counted and performances scored. Writes docs/results/exercise.md.
+"""Measure how well repetitions are counted and performances are scored. Writes docs/results/exercise.md.
 
 CMU, the synthetic data set and subjects 1, 3, 5, 7, 9 of MSRAction3D served to choose the constants; ``--develop``
 prints their tasks only. The other subjects of MSRAction3D and a video are reported.

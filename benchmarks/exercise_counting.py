@@ -19,7 +19,7 @@ _AT = {name: BODY.index(name) for name in BODY.joints}
 
 @dataclass(frozen=True)
 class Task:
-    """Count an example, of which ``repetitions`` are known, in a recording."""
+    """A recording with its true count, and an example with ``repetitions`` (None: unknown)."""
 
     kind: str
     example: Motion

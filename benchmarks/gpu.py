@@ -1,4 +1,4 @@
-"""The alignment on a GPU: milliseconds and GB/s where CUDA is, and elsewhere an analysis of the compiled kernel.
+"""The alignment on a GPU: milliseconds and GB/s with CUDA, otherwise an analysis of the compiled kernel.
 
 With CUDA, forward and backward of 8 matched pairs (5 x 5 views, 20 x 20 blocks, 50 features, RBF) are timed with the
 Triton kernel, with the torch backend, and with plain torch operations and autograd.
@@ -111,7 +111,7 @@ def count_launches() -> dict[str, int]:
 
 
 def compile_kernel(capability: int, with_plan: bool) -> Any:
-    """Return the kernel of the workload, compiled for a CUDA device that need not be here."""
+    """Return the kernel of the workload, compiled for a CUDA device, which need not be present."""
     import triton
     import triton.language as tl
     from triton.backends.compiler import GPUTarget
@@ -246,7 +246,7 @@ def estimate(name: str, with_plan: bool) -> dict[str, Any]:
 
 
 def measure_cuda() -> dict[str, Any]:
-    """Return milliseconds and GB/s of forward and backward on the GPU that is here."""
+    """Return milliseconds and GB/s of forward and backward on the GPU of this machine."""
     query, support = make_features("cuda")
     result: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     runs = {
@@ -270,7 +270,7 @@ def measure_cuda() -> dict[str, Any]:
 
 
 def analyse() -> dict[str, Any]:
-    """Return the analysis for devices that are not here."""
+    """Return the analysis for devices that this machine does not have."""
     launches = count_launches()
     return {
         "workload": f"{PAIRS} matched pairs, {GRID[0]} x {GRID[1]} views, {BLOCKS} x {BLOCKS} blocks, "

@@ -3,13 +3,13 @@
 A source is what one sensor would record: CMU motion capture, the synthetic data set, Rocketbox animations, PRECOG
 (Kinect; six of twelve subjects), procedural gestures; most of them also *changed*, as other bodies before a worse
 sensor. The background set contains no motion of the family of the source that is measured, because the sensor of a user
-is not in it either. Writes ``openset.json`` beside the model, then measures MSRAction3D, NW-UCLA and SBU, of which
-nothing is fitted or chosen: docs/results/openset.md, docs/pictures/openset.png, benchmarks/results/openset.json.
+is not in it either. Writes ``openset.json`` beside the model, then measures MSRAction3D, NW-UCLA and SBU, on which
+nothing was fitted or chosen: docs/results/openset.md, docs/pictures/openset.png, benchmarks/results/openset.json.
 
     JEANIE_DATA=... python benchmarks/openset.py
     python benchmarks/openset.py --page             # only the page and the picture, from the stored results
 
-With ``--background`` it also makes ``background.safetensors`` anew, from CMU, the synthetic data set and gestures.
+With ``--background`` it also makes ``background.safetensors`` again, from CMU, the synthetic data set and gestures.
 """
 
 import argparse
@@ -137,7 +137,7 @@ def find_thresholds(confidences: Sequence[Tensor]) -> tuple[tuple[float, float],
 def summarise_answers(
     name: str, found: Answers, calibration: Calibration, alarms: float | None = None
 ) -> dict[str, Any]:
-    """Return how well answers are told from each other, and how true confidences are.
+    """Return how well right and wrong answers are separated, and how well confidences are calibrated.
 
     ``alarms`` is another share of false alarms at which the share of recognised queries is measured.
     """
@@ -209,7 +209,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--background", action="store_true", help="make the background set anew")
+    parser.add_argument("--background", action="store_true", help="make the background set again")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing; write the page from the stored results"
     )

@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was found for many queries.
+    """Results of many queries.
 
     Evidence, log distance, whether nearest is right, whether it was enrolled, examples per action, own recordings.
     """
@@ -99,7 +99,7 @@ def run_episode(
     rng: np.random.Generator,
     recordings: int = 0,
 ) -> Answers | None:
-    """Some actions are enrolled; other subjects, and other actions by anyone, are asked.
+    """Some actions are enrolled; the queries are by other subjects, or of other actions by anyone.
 
     An action's examples are by one subject or by up to half of all, as in use: oneself, or several persons.
     """
@@ -136,7 +136,7 @@ def answer_queries(
     examples: list[Tensor],
     recordings: Tensor | None = None,
 ) -> Answers:
-    """Return what a recogniser would find for queries, from distances that are known already."""
+    """Return the results of a recogniser for queries, from known distances."""
     own = torch.zeros(0, dtype=torch.long) if recordings is None else recordings
     nearest = [found.distances[queries][:, rows].min(1) for rows in examples]
     ranks = torch.stack([one.values for one in nearest], 1)
@@ -188,7 +188,7 @@ def run_episodes(
     """Return the answers of many episodes, with few and many actions, examples and recordings."""
     labels, subjects = (
         np.unique(column, return_inverse=True)[1] for column in (found.labels, found.subjects)
-    )  # numbers are compared sooner than words
+    )  # comparing numbers is faster than comparing texts
     found = replace(found, labels=labels, subjects=subjects)
     every = SIZES if sizes is None else sizes
     drawn = []

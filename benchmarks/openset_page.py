@@ -1,4 +1,4 @@
-"""The page and the picture of what ``openset.py`` measured."""
+"""The page and the picture with the results of ``openset.py``."""
 
 from collections.abc import Sequence
 from pathlib import Path

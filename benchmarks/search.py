@@ -225,7 +225,7 @@ def write_page(facts: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure what the options ask for, keep other results, and write the page."""
+    """Measure the parts that the options select, keep other results, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="checkout of an older version")
     parser.add_argument("--every", type=int, default=8, help="compare versions on every n-th clip of CMU")

@@ -1,4 +1,4 @@
-"""Measures of a stream: how many movements are named in place, how many names are false, and how late events come."""
+"""Measures of a stream: movements that are named in place, false names, and delays of events."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How well movements are found in a stream, with one example per action by another person.
+"""Measure how well movements are found in a stream, with one example per action by another person.
 
 Real sequences of PRECOG (subjects 7 to 12), which have hardly any rest, and clips of MSRAction3D one after another
 (subjects 2, 4, 6, 8, 10), with a second of rest and without. The other subjects served for development; ``--develop``

@@ -1,4 +1,4 @@
-"""The errors that jeanie raises on purpose. Each says what was expected, what came, and what to do."""
+"""The errors that jeanie raises on purpose. Each message says what was expected, what was given, and what to do."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

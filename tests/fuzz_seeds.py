@@ -62,7 +62,7 @@ class Seed:
 
 
 def _make_seed(read, name, data, **more):
-    return Seed(f"{case.form} {name}", {name: data}, (name,), read, **more)
+    return Seed(f"{read.__name__} {name}", {name: data}, (name,), read, **more)
 
 
 def _read_first(opener):

@@ -132,7 +132,7 @@ def _compute_both(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
 
 
 def _compute_for_compiler(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
-    """Return ``_compute_both`` with the strides that the compiler was promised."""
+    """Return ``_compute_both`` with the strides that the operator declares to the compiler."""
     value, plan = _compute_both(cost, *options)
     promised = torch.empty_like(cost)
     if plan.shape == cost.shape and plan.stride() != promised.stride():
@@ -243,7 +243,7 @@ def align_table(
 
 
 class _Values(torch.autograd.Function):
-    """The values alone. No one else sees the plan, so the gradient may take its place in memory."""
+    """The values without the plan. Nothing else reads the plan, so the gradient may replace it in memory."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, *options: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which backend runs: by the wanted name, the device, and the size of the problem."""
+"""Which backend runs: by the requested name, the device, and the size of the problem."""
 
 from torch import Tensor
 
@@ -52,13 +52,13 @@ def find_backend(cost: Tensor, support: Tensor | None = None, *, backend: str = 
     Args:
         cost: The cost ``[pair, query, support, *views]``, or the features of the queries.
         support: The features of the supports; None for a cost.
-        backend: The wanted backend.
+        backend: The requested backend.
 
     Returns:
         ``native``, ``triton`` or ``reference``.
 
     Raises:
-        ConfigError: The wanted backend cannot run here.
+        ConfigError: The requested backend cannot run here.
 
     >>> import torch
     >>> find_backend(torch.zeros(1, 3, 3), backend="reference")

@@ -29,7 +29,7 @@ def body_facts(motion: Motion) -> dict[str, Any]:
 
 
 def _describe_mapping(motion: Motion) -> dict[str, str]:
-    """Return what each core joint is made of: a joint of the recording, a mean of several, or "missing"."""
+    """Return the source of each core joint: a joint of the recording, a mean of several, or "missing"."""
     plan = map_joints(motion.layout, LAYOUTS["core15"])
     return {
         joint: "missing" if joint in plan.missing else plan.describe_joint(joint)

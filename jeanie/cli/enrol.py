@@ -46,7 +46,11 @@ def enrol(
     ] = None,
     library: Place = None,
     negative: Annotated[
-        bool, typer.Option("--not", help="Enrol negative examples: they look like the action but are not it.")
+        bool,
+        typer.Option(
+            "--not",
+            help="Enrol negative examples: movements that look like the action but are something else.",
+        ),
     ] = False,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,

@@ -25,8 +25,8 @@ def check_no_leak(run: Run, protocol: Protocol, splits: Sequence[Split]) -> None
                 and training_classes & set(split.test_classes)
             ):
                 raise ConfigError(
-                    f"{run.path}: was trained with {row['shot']} supports per class held back, {split.shot} are "
-                    f"needed; train it with --shot {split.shot}, so that no support was trained on"
+                    f"{run.path}: training held back {row['shot']} supports per class, but the test uses {split.shot}; "
+                    f"train it with --shot {split.shot}, so that it does not see the supports"
                 )
             if split is None or (
                 split.name == row["name"] and set(split.test_classes) == set(row["test_classes"])

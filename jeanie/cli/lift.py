@@ -54,7 +54,7 @@ def apply_lifter(
         dataset = _open_source(source, root, pattern, options)
         if dataset.layout.dims != 2:
             raise ConfigError(
-                f"{source}: has 3-D joints already ({dataset.layout.name}); give 2-D key points"
+                f"{source}: already has 3-D joints ({dataset.layout.name}); give 2-D key points"
             )
         network = Lifter.load(lifter)
         with show_progress(not as_json) as bar:
@@ -137,7 +137,7 @@ def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[M
         (others if is_held_out else training).append(motion[::every])
     if not training or not others:
         raise DataError(
-            f"data set {dataset.name!r}: no subjects to train on or to hold out with --held-out {held_out}; "
-            f"their names are {sorted({str(subject) for subject in dataset.subjects})[:10]}"
+            f"data set {dataset.name!r}: with --held-out {held_out} no subjects remain for training or for the test; "
+            f"its subjects are {sorted({str(subject) for subject in dataset.subjects})[:10]}"
         )
     return training, others

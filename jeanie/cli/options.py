@@ -187,7 +187,7 @@ EncoderPaths = Annotated[
     typer.Option(
         "--encoder",
         metavar="PACKAGE.MODULE:CLASS",
-        help="Encoder from outside jeanie. A model that was saved with one is loaded only if it is named here. "
+        help="Encoder from outside jeanie. A saved model with such an encoder is loaded only if it is named here. "
         "Repeatable.",
     ),
 ]
@@ -197,7 +197,7 @@ MetricPaths = Annotated[
     typer.Option(
         "--metric",
         metavar="PACKAGE.MODULE:FUNCTION",
-        help="Base distance from outside jeanie. A model that was saved with one is loaded only if it is named here. "
+        help="Base distance from outside jeanie. A saved model with one is loaded only if it is named here. "
         "Repeatable.",
     ),
 ]

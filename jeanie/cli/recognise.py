@@ -62,7 +62,7 @@ def recognise(
 ) -> None:
     """Recognise the enrolled action in each recording, with a confidence, or answer unknown.
 
-    The answers of several recordings, or of a folder, are printed as they come.
+    The answers of several recordings, or of a folder, are printed as soon as they are known.
     """
     with exit_on_error(as_json):
         recordings, skipped = _list_files(files)

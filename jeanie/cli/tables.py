@@ -67,7 +67,7 @@ def tables(
         int | None,
         typer.Option(
             min=1,
-            help="Trials of the search for angle ranges in rows with crossval. (default: 20, --quick 2).",
+            help="Number of trials that search for angle ranges in rows with crossval. (default: 20, --quick 2).",
         ),
     ] = None,
     small_rivals: Annotated[

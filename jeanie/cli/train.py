@@ -269,7 +269,7 @@ def _run_facts(run: Run) -> dict[str, Any]:
 
 
 def _format_summary(run: Run, again: str) -> str:
-    """Return one line per split, and the next command to run, whose arguments after the run are ``again``."""
+    """Return one line per split, and the next command to run; ``again`` are its arguments after the run."""
     lines = []
     for row in run.summary():
         validation = row["validation"]

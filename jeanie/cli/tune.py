@@ -132,7 +132,7 @@ def _read_space(path: Path, only: list[str] | None) -> dict[str, Dimension]:
 
 def _format_outcome(outcome: Outcome, files: dict[str, str]) -> str:
     """Return the best settings, their importances and the written files."""
-    start = "" if outcome.start is None else f" (the recipe as it was: {outcome.start:.2f} %)"
+    start = "" if outcome.start is None else f" (the unchanged recipe: {outcome.start:.2f} %)"
     lines = [f"best validation {outcome.accuracy:.2f} %, trial {outcome.number}{start}"]
     for name, value in outcome.changes.items():
         share = outcome.importances.get(name)

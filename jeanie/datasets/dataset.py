@@ -164,7 +164,7 @@ def find_files(root: str | Path, pattern: str, name: str) -> list[Path]:
     if root.is_file() and root.match(pattern):
         return [root]
     if not root.is_dir():
-        raise DataError(f"{root}: no such folder; give the folder that {name} was unpacked into as root")
+        raise DataError(f"{root}: no such folder; give root, the folder into which {name} was unpacked")
     files = sorted(path for path in root.rglob(pattern) if not path.name.startswith("."))
     if not files:
         raise DataError(f"{root}: no file {pattern} in it or below; is this where {name} was unpacked?")

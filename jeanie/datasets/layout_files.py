@@ -1,4 +1,4 @@
-"""Layout files: what a user declares about recordings that do not say it themselves.
+"""Layout files: declarations about recordings whose files do not contain them.
 
 A layout file is TOML or JSON. It carries the unit, the axis that points up, the frame rate, the joints under the names
 of the file (``aliases``), and bones. ``jeanie layout FILE`` writes one from the names in a recording.
@@ -33,7 +33,7 @@ _KEYS = ("name", "unit", "up", "rate", "mirror", "aliases", *_LAYOUT_KEYS)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is declared about a recording; None or empty if the file says it.
+    """Declarations about a recording; None or empty for what the file contains.
 
     Attributes:
         layout: The joints, in the order of the data or by name.

@@ -192,7 +192,7 @@ def _check_markers(path: Path, motion: Motion) -> None:
     known = len(core) - len(map_joints(motion.layout, LAYOUTS["core15"]).missing)
     if known < _MIN_JOINTS:
         raise DataError(
-            f"{path}: {known} of the {len(core)} core joints are known, as its markers are of no known set "
+            f"{path}: {known} of the {len(core)} core joints are known, because its markers are not a known set "
             f"({', '.join(MARKER_SETS)}); it has {', '.join(joints[:40])}{', ...' if len(joints) > 40 else ''}; "
             "write a layout file with: jeanie layout FILE, edit it and give it as layout (--layout)"
         )

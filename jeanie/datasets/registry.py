@@ -68,7 +68,7 @@ def open_dataset(
             ``$JEANIE_DATA``.
         pattern: For a folder: what its files are called, such as ``"{label}/{subject}_{take}"``, or the path of a sheet
             with the columns file, label, subject, camera, start, end. See ``open_folder``.
-        options: For a folder: how its recordings are read. Data sets by name and archives say it themselves.
+        options: For a folder: how its recordings are read. Data sets by name and archives define it.
 
     Returns:
         The data set.
@@ -90,8 +90,8 @@ def open_dataset(
     declared = [] if options is None else options.list_declared()
     if declared and is_known:
         raise ConfigError(
-            f"{name} says itself how it is read; leave out {', '.join(f'{key}=' for key in declared)}, which is for "
-            "files and folders of your own"
+            f"{name} defines how it is read; leave out {', '.join(f'{key}=' for key in declared)}, which is only for "
+            "your own files and folders"
         )
     if name == "synthetic" and root is None:
         return open_synthetic()

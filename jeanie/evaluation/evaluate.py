@@ -190,7 +190,7 @@ def _list_single_splits(splits: Sequence[Split]) -> list[range]:
 
 @dataclass(eq=False)
 class _Evaluation:
-    """What all tasks of an evaluation share. Models with equal inputs share prepared clips."""
+    """The arguments that all tasks of an evaluation share. Models with equal inputs share prepared clips."""
 
     models: Models
     splits: Sequence[Split]

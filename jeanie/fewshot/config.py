@@ -101,7 +101,7 @@ class CameraViewsConfig(_GridConfig):
     distance: float | None = Field(
         default=None,
         gt=0,
-        description="metres to the subject for all clips; null: as groups and setups say, or the sensor's default",
+        description="metres to the subject for all clips; null: from groups or setups, or the default of the sensor",
     )
     height: float | None = Field(
         default=None,
@@ -115,7 +115,8 @@ class CameraViewsConfig(_GridConfig):
         description="camera positions by the place of the subject; null: training estimates them",
     )
     setups: tuple[tuple[int, float, float], ...] = Field(
-        default=(), description="(setup, height, distance) of every camera setup, metres; used before groups"
+        default=(),
+        description="(setup, height, distance) of every camera setup, metres; takes precedence over groups",
     )
 
     @property

@@ -1,6 +1,6 @@
 """Export of encoders to ONNX, for programs without torch.
 
-The graph contains only the encoder. Its input are blocks and its output are block features, both in the shapes of
+The graph contains only the encoder. It maps blocks to block features, both in the shapes of
 ``BlockEncoder``. The metadata of the file describe, as JSON under ``jeanie``, how to compute blocks from a motion
 (preparation, streams, gains, blocks) and how to compare the features.
 """

@@ -45,8 +45,8 @@ def resolve_encoder(
     Args:
         config: The model. Several parts, or import paths, are ignored if it has an encoder of jeanie.
         layout: Joints of the motions.
-        part: A module, a class or function that makes one, an import path that may be imported, or several of these,
-            of which the one that ``config`` names is taken.
+        part: A module, a class or function that makes one, an import path that may be imported, or several of these:
+            the one that ``config`` names is used.
 
     Raises:
         PartError: The configuration names an encoder that the caller did not name, or the layout is unknown.
@@ -106,14 +106,14 @@ def resolve_metric(config: ModelConfig, part: MetricPart) -> tuple[ModelConfig, 
 
 
 def _list_named(part: Any) -> list[Any] | None:
-    """Return the parts of which a model takes the one that it names; None if the caller gave one object."""
+    """Return the parts from which a model selects by name; None if the caller gave a single object."""
     if part is None or isinstance(part, str):
         return [] if part is None else [part]
     return list(part) if isinstance(part, list | tuple | set | frozenset) else None
 
 
 def list_parts(part: Any) -> list[Any]:
-    """Return what the components of a model may take of ``part``: a module is for one model, so its class is given."""
+    """Return the parts for the components of a model: a module belongs to one model, so its class replaces it."""
     named = _list_named(part)
     return [
         type(item) if isinstance(item, nn.Module) else item for item in ([part] if named is None else named)
@@ -143,7 +143,9 @@ def reuse_parts(model: Any, new: ModelConfig) -> dict[str, Any]:
     encoders, metrics = [], []
     if isinstance(new.encoder, CustomEncoderConfig):
         if new.encoder != config.encoder:
-            raise PartError("another encoder from outside is another network; build and train a new model")
+            raise PartError(
+                "a different encoder from outside jeanie is a different network; build and train a new model"
+            )
         encoders.append(copy.deepcopy(model.encoder.net.module))
     if is_import_path(new.align.metric):
         if new.align.metric != config.align.metric:

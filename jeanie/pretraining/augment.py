@@ -233,7 +233,7 @@ def _swap_sides(
 def draw_present_joints(
     pairs: int, strength: AugmentationStrength, generator: Generator
 ) -> Bool[Tensor, "pair 2 15"]:
-    """Draw which joints the two motions of each pair have: usually all; otherwise some joints, a limb or the legs miss.
+    """Draw the joints that the two motions of each pair have: usually all; some lack joints, a limb or the legs.
 
     With ``independent_drop`` the two motions miss different joints, so that the model learns to compare a recording
     without a hand with one that has it.

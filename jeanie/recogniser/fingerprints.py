@@ -83,5 +83,5 @@ class ModelFingerprints:
         if not migrate and not self.accept(known):
             raise DataError(
                 f"{place}: made with another model ({str(known)[:8]}..., this one is {self.current[:8]}...); to use "
-                "its recordings with this model, at other distances and confidences, give migrate=True or --migrate"
+                "its recordings with this model, with new distances and confidences, give migrate=True or --migrate"
             )

@@ -269,7 +269,7 @@ class Gallery:
                 encode_motions(self.model, [example.motion], "support")
             except JeanieError as error:
                 raise DataError(
-                    f"{self.library.place}: example {example.id} of {example.label!r}: {error}; forget it"
+                    f"{self.library.place}: example {example.id} of {example.label!r}: {error}; remove it"
                 ) from None
 
     def _compare_within_actions(

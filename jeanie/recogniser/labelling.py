@@ -203,7 +203,9 @@ def _check_examples(examples: Sequence[tuple[Tag, Motion | int]], motions: int, 
     if not examples:
         raise ConfigError("no example to spread labels from; give at least one")
     if motions + outside < 2 or not motions:
-        raise ConfigError(f"labels spread between motions, got an archive of {motions}; give more")
+        raise ConfigError(
+            f"labelling needs two motions or more, got an archive of {motions}; give a larger one"
+        )
     clips = [example for _, example in examples if not isinstance(example, Motion)]
     for clip in clips:
         if not 0 <= clip < motions:

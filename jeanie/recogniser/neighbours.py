@@ -118,7 +118,7 @@ def _measure_model(model: FewShotModel, motions: Sequence[Motion]) -> int:
 
 @dataclass(eq=False)
 class _Comparison:
-    """What all blocks share. A worker keeps the prepared clips, and the features of the last group of supports."""
+    """Arguments of all blocks. A worker keeps the prepared clips, and the features of the last group of supports."""
 
     model: FewShotModel
     motions: Sequence[Motion]

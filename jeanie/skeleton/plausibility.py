@@ -1,4 +1,4 @@
-"""Is a recording plausible? Size, posture, left and right, frozen and jumping frames of a body.
+"""Plausibility of a recording: size, posture, left and right, frozen and jumping frames of a body.
 
 The limits are wide: recordings of people, also noisy ones, pass. What does not pass was usually declared wrongly: the
 unit, the axis that points up, or the names of the joints.
@@ -49,7 +49,7 @@ _BACKWARDS = -0.6  # median cosine between the front of the body and its toes or
 
 @dataclass(frozen=True)
 class BodyFacts:
-    """What a recording says about the body in it.
+    """Measurements of the body in a recording.
 
     Attributes:
         height: Standing height by the lengths of the bones, in the unit of the recording; None if unknown.

@@ -44,18 +44,18 @@ class ClipLoader:
         self._store, self._is_pinned = store, device.type == "cuda"
         starts_thread = self._is_pinned if in_background is None else in_background
         self._threads = ThreadPoolExecutor(1, "clip-loader") if starts_thread else None
-        self._requested: dict[Key, Future[LoadedClips]] = {}
+        self._requests: dict[Key, Future[LoadedClips]] = {}
 
     def request(self, key: Key, episodes: Sequence[Tensor]) -> None:
         """Start to load the clips of episodes that ``load`` will ask for with the same key."""
-        if self._threads is not None and key not in self._requested:
-            self._requested[key] = self._threads.submit(self._load, episodes)
+        if self._threads is not None and key not in self._requests:
+            self._requests[key] = self._threads.submit(self._load, episodes)
 
     def load(self, key: Key, episodes: Sequence[Tensor]) -> LoadedClips:
         """Return the clips of episodes; each entry of ``episodes`` has the numbers of its clips."""
-        requested = self._requested.pop(key, None)
-        if requested is not None:
-            return requested.result()
+        future = self._requests.pop(key, None)
+        if future is not None:
+            return future.result()
         if self._threads is not None:  # the store is used by one thread at a time
             return self._threads.submit(self._load, episodes).result()
         return self._load(episodes)

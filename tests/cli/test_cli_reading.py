@@ -250,7 +250,10 @@ def test_every_command_that_reads_recordings_takes_the_same_options(command):
 def test_a_data_set_by_name_takes_no_read_options(lab):
     done = run("evaluate", "dtw", "synthetic", "--unit", "cm", "--up", "z")
     assert done.exit_code == 2
-    assert "synthetic says itself how it is read; leave out --unit, --up, which is for files" in done.stderr
+    assert (
+        "synthetic defines how it is read; leave out --unit, --up, which is only for your own files"
+        in done.stderr
+    )
     untrained = run("train", lab / "clips", "--layout", lab / "lab.toml")
     assert "give --train-classes, the number of classes to train on" in untrained.stderr
 

@@ -289,7 +289,7 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path, content):
     write_npz(open_clip("clap"), tmp_path / "clap.npz")
     done = run("enrol", "clap", tmp_path / "clap.npz", "--library", file)
     assert done.exit_code == 2
-    assert "this one is left as it is" in done.stderr
+    assert "this one is not changed" in done.stderr
     assert file.read_bytes() == content
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clap.npz", "recording.csv"]
 

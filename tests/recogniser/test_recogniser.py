@@ -261,7 +261,7 @@ def test_errors_name_invalid_labels_and_unknown_actions(recogniser):
 def test_an_error_names_an_example_that_the_model_cannot_use(recogniser):
     recogniser.enrol("bow", clip("bow"))
     number = recogniser.library.add("squat", clip("squat")[:1])
-    with pytest.raises(DataError, match=f"example {number} of 'squat': .*at least 2; forget it"):
+    with pytest.raises(DataError, match=f"example {number} of 'squat': .*at least 2; remove it"):
         recogniser.recognise(clip("bow", 2))
     recogniser.library.remove_example(number)
     assert recogniser.recognise(clip("bow", 2)).nearest == "bow"

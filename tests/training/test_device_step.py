@@ -212,9 +212,9 @@ def test_clips_that_are_loaded_ahead_give_the_same_step(monkeypatch):
     found, others, learner = run_step()
     assert found == expected
     assert_close(others, grads, rtol=0, atol=0)
-    assert len(learner.loader._requested) == 2  # both sides of the next step
+    assert len(learner.loader._requests) == 2  # both sides of the next step
     assert learner.step(1).episode == 8
-    assert not learner.loader._requested
+    assert not learner.loader._requests
 
 
 @pytest.mark.plain

@@ -82,7 +82,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_page(source: Path, name: str, text: str, origin: Path) -> None:
-    """Write a page; links and pictures lead to where the site has what they show in the repository."""
+    """Write a page; change its links and pictures to the places of their targets on the site."""
     fences = [match.span() for match in _FENCE.finditer(text)]
 
     def move(match: re.Match[str]) -> str:

@@ -137,7 +137,7 @@ class _Clock:
         self._steps = 0
 
     def wait(self, until: float) -> None:
-        """Let the time of the page go on."""
+        """Advance the time of the page."""
         while self._steps < until * RATE:
             before = self._count_frames()
             self._page.clock.run_for(

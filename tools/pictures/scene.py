@@ -1,4 +1,4 @@
-"""What the pictures show: one pair of recordings, its views, costs and alignments."""
+"""The content of the pictures: one pair of recordings, its views, costs and alignments."""
 
 from dataclasses import dataclass
 from pathlib import Path

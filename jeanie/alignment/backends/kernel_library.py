@@ -203,7 +203,7 @@ def run(name: str, job: ctypes.Structure, dtype: torch.dtype, not_finite: str = 
     if status == _BAD_ARGUMENTS:
         raise ShapeError(
             "the alignment kernel refused the sizes of this call: it takes at most 2^30 blocks, views and features, "
-            "2^50 numbers in all, and lengths within the padded ones; split the batch"
+            "2^50 numbers in all, and lengths up to the padded lengths; split the batch"
         )
     if status in (_NOT_FINITE, _NO_PATH):
         reject(not_finite if status == _NOT_FINITE else NO_PATH)

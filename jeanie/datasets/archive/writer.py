@@ -107,8 +107,8 @@ class ArchiveWriter:
         self._files = contextlib.ExitStack()
         self._arrays: dict[str, IO[bytes]] = {}
         self._pending: list[dict[str, Any]] = []
-        self._synced = monotonic()
-        self._committed = False
+        self._sync_time = monotonic()
+        self._is_committed = False
         self._reset()
 
     def __enter__(self) -> "ArchiveWriter":
@@ -126,7 +126,7 @@ class ArchiveWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._files:
-            if not self._committed:
+            if not self._is_committed:
                 self.sync()  # a later run resumes from here
 
     @property
@@ -200,7 +200,7 @@ class ArchiveWriter:
         self._journal.write(b"".join(json.dumps(line).encode() + b"\n" for line in self._pending))
         flush_to_disk(self._journal)
         self._pending.clear()
-        self._synced = monotonic()
+        self._sync_time = monotonic()
 
     def commit(self, report: dict[str, Any]) -> None:
         """Complete the archive and replace the old one."""
@@ -218,7 +218,7 @@ class ArchiveWriter:
         write_to_disk(self.partial / "archive.json", json.dumps(about, indent=1).encode())
         sync_folder(self.partial)
         replace_folder(self.partial, self.out)
-        self._committed = True
+        self._is_committed = True
         (self.out / "journal.jsonl").unlink(missing_ok=True)
 
     def _reset(self) -> None:
@@ -254,7 +254,7 @@ class ArchiveWriter:
     def _append_line(self, line: dict[str, Any]) -> None:
         self._pending.append(line)
         self._replay(line)
-        if len(self._pending) >= _SYNC_CLIPS or monotonic() - self._synced > _SYNC_SECONDS:
+        if len(self._pending) >= _SYNC_CLIPS or monotonic() - self._sync_time > _SYNC_SECONDS:
             self.sync()
 
     def _replay(self, line: dict[str, Any]) -> None:

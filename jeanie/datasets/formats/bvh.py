@@ -224,7 +224,7 @@ def _add_joint(where: str, tree: Hierarchy, words: list[str], above: list[int]) 
     if above and tree.ends[above[-1]]:
         raise DataError(f"{where}: an End Site has no joints below it")
     if len(tree.names) >= MAX_JOINTS or len(above) >= _MAX_DEPTH:
-        raise DataError(f"{where}: more than {MAX_JOINTS} joints, or {_MAX_DEPTH} within each other")
+        raise DataError(f"{where}: more than {MAX_JOINTS} joints, or more than {_MAX_DEPTH} levels")
     name = f"{tree.names[above[-1]]}_end" if end else " ".join(words[1:])
     if not name or (name in tree.names and not end):
         raise DataError(f"{where}: every joint needs its own name, got {name!r}")

@@ -155,6 +155,6 @@ def _parse_number(cell: str | float, is_decimal: bool) -> float:
     if is_grouped and not is_decimal:
         raise ValueError(
             f"{cell!r} may be {cell.replace(',', '.')} or {cell.replace(',', '')}; save numbers with a decimal point "
-            "and without separators of thousands"
+            "and without thousands separators"
         )
     return float(cell.replace(",", "."))

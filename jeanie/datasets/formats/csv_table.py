@@ -57,7 +57,7 @@ def read_csv(
     Args:
         path: The file.
         unit: Unit of the coordinates; by default that of the header, ``head_x (cm)``, else metres.
-        up: Axis that points up in the file; y by default. Landmarks of MediaPipe show it themselves.
+        up: Axis that points up in the file; y by default. For landmarks of MediaPipe it is detected.
         layout: Selects points by name. By default the known layout with exactly these names, else a layout of the
             points in the file.
         aliases: Name in the file -> joint; "" leaves a point out.
@@ -150,7 +150,7 @@ def _read_wide(
     check_size(path, *shape[:3])
     if shape[0] * shape[1] > _MAX_SPARSENESS * len(table) + 10_000:
         raise DataError(
-            f"{path}: {len(table)} rows for {shape[0]} frames of {shape[1]} persons; are frames right?"
+            f"{path}: {len(table)} rows for {shape[0]} frames of {shape[1]} persons; check these columns"
         )
     joints = np.full(shape, np.nan)
     joints[frame, person] = table[:, len(keys) :].reshape(len(table), count, axes)

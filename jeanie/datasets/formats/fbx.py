@@ -1,4 +1,4 @@
-"""FBX files, which are not read: the format is secret, and programs that write it also write BVH or glTF."""
+"""FBX files, which are not read: the format is not documented, and programs that write it also write BVH or glTF."""
 
 from pathlib import Path
 from typing import NoReturn

@@ -38,7 +38,7 @@ def read_gltf(
 ) -> Motion:
     """Read the joints of the first skin (without a skin, the animated nodes) moved by the first animation.
 
-    glTF says metres, y up, right-handed. Curves are sampled at their own keys if these are evenly spaced, else 30
+    glTF prescribes metres, y up, right-handed. Curves are sampled at their own keys if these are evenly spaced, else 30
     times per second. Buffers are inside the file, or in files beside it.
     """
     path = Path(path)

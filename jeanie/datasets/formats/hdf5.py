@@ -26,7 +26,7 @@ def read_hdf5(path: str | Path, *, layout: Layout | None = None) -> Motion:
     data = open_hdf5(path, path.stem, layout or LAYOUTS["openni15"])
     if len(data) != 1:
         raise DataError(
-            f"{path}: has {len(data)} recordings; open it by open_dataset('uwa3d', {path.name!r})"
+            f"{path}: has {len(data)} recordings; open it with open_dataset('uwa3d', {path.name!r})"
         )
     return data[0]
 

@@ -29,7 +29,7 @@ def read_json(path: Path) -> Any:
 def read_json_lines(path: Path) -> Any:
     """Read the value of a JSON file, or the list of values of a file with one value per line.
 
-    A last line that is cut off, as by a recorder that was stopped, is left out with a ``RecordingWarning``.
+    An incomplete last line, of a recorder that was stopped, is left out with a ``RecordingWarning``.
     """
     data = _read_limited(path)
     lines = data.split(b"\n")

@@ -209,7 +209,7 @@ def _parse_number(value: Any) -> float:
 
 
 def _find_rate(frames: Sequence[Any]) -> float | None:
-    """Return the frame rate from the times of the frames; a rate of the frame number is none."""
+    """Return the frame rate from the times of the frames; times that are frame numbers give None."""
     for key, unit in _TIME_KEYS.items():
         times = [frame.get(key) for frame in frames if isinstance(frame, dict)]
         if len(times) > 1 and all(isinstance(time, int | float) for time in times):

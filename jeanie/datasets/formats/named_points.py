@@ -35,7 +35,7 @@ def make_named_motion(
     """Build a motion of named points [frame, person, point, 3], or [..., 2] for key points of an image.
 
     Markers of a known set become joint centres, unless ``layout`` or ``aliases`` say what they are. ``scale`` is the
-    length of the unit in metres, None if it is not declared: then landmarks of MediaPipe show themselves what they are.
+    length of the unit in metres, None if it is not declared: then the unit of MediaPipe landmarks is detected.
     """
     if points.shape[3] == 3 and layout is None and aliases is None:
         centres = compute_joint_centres(names, points)

@@ -54,7 +54,7 @@ def open_pyskl(path: str | Path, *, layout: Layout | None = None) -> FileDataset
         isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
     ):
         raise DataError(
-            f"{path}: no pickle of pyskl or mmaction2, and other pickles are not read, as they can run any code; save "
+            f"{path}: not a pickle of pyskl or mmaction2; other pickles are not read, as they can run any code; save "
             "arrays [frame, joint, 3] with numpy.save or numpy.savez, or JSON"
         )
     for index, entry in enumerate(expect_type(path, entries, list, "annotations")):
@@ -76,7 +76,7 @@ def read_pyskl(path: str | Path, *, layout: Layout | None = None) -> Motion:
     """Read the only recording of a pyskl pickle; use ``open_pyskl`` for several."""
     data = open_pyskl(path, layout=layout)
     if len(data) != 1:
-        raise DataError(f"{path}: has {len(data)} recordings; open it by open_dataset('pyskl', path)")
+        raise DataError(f"{path}: has {len(data)} recordings; open it with open_dataset('pyskl', path)")
     return data[0]
 
 

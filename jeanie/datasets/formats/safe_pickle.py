@@ -235,7 +235,7 @@ class _BoundedFile:
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= self.left:
-            raise DataError(f"{size} bytes wanted, {self.left} are left")
+            raise DataError(f"{size} bytes expected, {self.left} are left")
         self.left -= size
         return self.file.read(size)
 

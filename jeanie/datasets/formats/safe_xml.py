@@ -1,4 +1,4 @@
-"""XML from strangers: no document types, so no entities, and limits on depth, elements and text."""
+"""XML from untrusted files: no document types, so no entities, and limits on depth, elements and text."""
 
 from collections.abc import Callable, Iterator
 from io import BufferedIOBase
@@ -45,7 +45,7 @@ def parse_xml(
         nonlocal count
         count += 1
         if count > max_elements or len(open_elements) >= MAX_DEPTH:
-            raise DataError(f"{path}: more than {max_elements} elements, or {MAX_DEPTH} within each other")
+            raise DataError(f"{path}: more than {max_elements} elements, or more than {MAX_DEPTH} levels")
         open_elements.append([] if on_start(name.rpartition(" ")[2], attributes) else None)
         sizes.append(0)
 

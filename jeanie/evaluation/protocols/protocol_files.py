@@ -1,4 +1,4 @@
-"""Protocols by name, or from a TOML file of one's own."""
+"""Protocols by name, or from the user's own TOML file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -108,7 +108,7 @@ class ProtocolConfig(Config):
 
 @dataclass(frozen=True)
 class FileProtocol(Protocol):
-    """A protocol from a TOML file; ``folder`` holds the recordings if they are no data set by name."""
+    """A protocol from a TOML file; ``folder`` holds the recordings if they are not a named data set."""
 
     folder: Path | None = None
     pattern: str | None = None

@@ -64,7 +64,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One division of a data set into training, validation and test. No training clip is validated or tested on.
+    """One division of a data set into training, validation and test. No training clip is a validation or test clip.
 
     Attributes:
         name: Name within its protocol.

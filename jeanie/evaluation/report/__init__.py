@@ -1,1 +1,1 @@
-"""What a measurement reached: intervals, paired tests, charts, and pages that need nothing else."""
+"""Results of an evaluation: intervals, paired tests, charts, and self-contained pages."""

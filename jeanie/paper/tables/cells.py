@@ -64,7 +64,7 @@ class Cell(Config):
 
     @property
     def title(self) -> str:
-        """Short description for people."""
+        """Short description for messages and progress."""
         seed = "" if self.recipe is None else f", seed {self.recipe.train.seed}"
         return f"{self.method} on {self.protocol}{seed}"
 

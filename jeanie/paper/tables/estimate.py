@@ -63,7 +63,7 @@ class Estimate:
     gigabytes: float
 
     def describe(self, jobs: int = 1) -> str:
-        """Return a sentence for people.
+        """Return the estimate as a sentence.
 
         >>> Estimate(0.5, 1.25).describe(2)
         'about 15 minutes on 2 processes, up to 1.2 GB of memory each'

@@ -27,7 +27,7 @@ _VISIBLE_SECONDS = 60.0  # until this machine sees a file that another one has w
 
 @dataclass(frozen=True)
 class Training:
-    """A task: a training, and the measurements that it is for.
+    """A task: a training, and the measurements that use it.
 
     The measurements differ from ``cell`` in their ``tests``: classes per episode and limit of test episodes.
     """
@@ -45,7 +45,7 @@ class Training:
 
     @property
     def key(self) -> str:
-        """Name of the task, the same for everybody who asks for this training in this folder."""
+        """Name of the task, the same for all callers that need this training in this folder."""
         place = None if self.data is None else str(self.data)
         return f"training-{hash_json([str(self.out), place, self.cell.run_key])[:16]}"
 
@@ -160,7 +160,7 @@ def _wait_for_file(out: Path, cell: Cell) -> None:
     while not is_stored(out, cell):
         if time.monotonic() > deadline:
             raise DataError(
-                f"{out}: a worker has stored {cell.title} there, and this machine does not see it; give --out a "
-                "folder that all machines share under one path"
+                f"{out}: a worker has stored {cell.title} there, but this machine does not see it; set --out to "
+                "a folder that all machines share under one path"
             )
         time.sleep(_WAIT_SECONDS)

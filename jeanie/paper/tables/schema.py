@@ -127,11 +127,11 @@ class Preset(Config):
     )
     small_rivals: bool = Field(
         default=False,
-        description="whether compared systems have small networks (methods NAME-small) instead of the published ones",
+        description="whether compared systems use small networks (methods NAME-small) instead of the published ones",
     )
     coarse: bool = Field(
         default=False,
-        description="whether views keep their ranges in the largest steps, and transformers two layers",
+        description="whether views cover their ranges in the largest steps, and transformers have two layers",
     )
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1, description="training seeds")
     changes: dict[str, Any] = Field(default={}, description="recipe values to change, such as episodes")
@@ -164,7 +164,7 @@ class Table(Config):
     kind: Literal["table", "figure"] = Field(default="table", description="a figure's columns are its points")
     title: str = Field(description="content of the table")
     source: str = Field(description="place of the printed values in the paper")
-    note: str = Field(default="", description="what a reader must know of the printed values, or of ours")
+    note: str = Field(default="", description="notes on the printed values or on ours")
     base: str = Field(default="authors", description="recipe that the methods change")
     changes: dict[str, Any] = Field(default={}, description="values of the base that this table sets")
     columns: tuple[Column, ...] = Field(min_length=1)

@@ -52,7 +52,7 @@ class RepetitionCounter:
         self._cycle: Cycle = extract_cycle(newest, self._sampler.rate, self._config.repetitions)
         self._decoder = CycleDecoder(len(self._cycle), _WIDER * self._config.other)
         self._poses = MotionBuffer(round(_LONGEST * self._sampler.rate))
-        self._reported = 0  # ticks before this one belong to repetitions that were reported or refused
+        self._report_end = 0  # ticks before this one belong to repetitions that were reported or refused
         self.count = 0
 
     def push(
@@ -76,11 +76,11 @@ class RepetitionCounter:
 
     def _report(self, passes: list[Pass]) -> list[Repetition]:
         repetitions = []
-        first = max(self._reported, self._poses.start)
+        first = max(self._report_end, self._poses.start)
         for passage in passes:
             if passage.start < first or passage.end - passage.start < 2:
                 continue
-            first = self._reported = passage.end
+            first = self._report_end = passage.end
             poses = self._poses.read(passage.start, passage.end)
             measured = measure_pass(poses, self._cycle, Pass(0, len(poses)))
             if measured.similarity >= self._config.similarity and measured.amplitude >= self._config.smallest:
@@ -90,6 +90,6 @@ class RepetitionCounter:
                         self._rate, since=passage.start,
                     )
                 )  # fmt: skip
-        self._decoder.forget_before(self._reported)
+        self._decoder.forget_before(self._report_end)
         self.count += sum(not repetition.is_partial for repetition in repetitions)
         return repetitions

@@ -60,7 +60,9 @@ def extract_cycle(example: Motion, rate: float, repetitions: int | None = None) 
         DataError: Nobody moves in the example.
     """
     if repetitions is not None and repetitions < 1:
-        raise ConfigError(f"repetitions counts those in the example, at least 1, got {repetitions}")
+        raise ConfigError(
+            f"repetitions is the number of repetitions in the example, at least 1, got {repetitions}"
+        )
     count = max(_FEWEST, round(len(example) / (example.rate or 30.0) * rate))
     body, present = compute_canonical_body(example.select_most_active(1), count, torch.float64)
     poses = body[:, 0, : len(CORE)]

@@ -22,7 +22,7 @@ _ENTER = 0.3  # for the start of a repetition
 _LEAVE = 1.0  # for giving up a repetition
 _LATE_START = 1 / 3  # share of a repetition that may be missing at the start of a recording
 _EARLY_END = 3 / 4  # share of a repetition that must be there at the end of a recording
-_MIN_LIMIT = 512  # complete repetitions of all explanations in memory before those of none are forgotten
+_MIN_LIMIT = 512  # complete repetitions in memory before those that no explanation uses are forgotten
 
 
 @dataclass(frozen=True)

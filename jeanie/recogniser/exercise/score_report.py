@@ -25,7 +25,7 @@ _WORST = 3  # joints whose mean difference is that of the explanation
 
 @dataclass(frozen=True)
 class JointScore:
-    """What one joint costs.
+    """Points that one joint costs.
 
     Attributes:
         points: Points lost by this joint.

@@ -89,9 +89,7 @@ def _check_is_library(path: Path) -> None:
         return
     if head != _SQLITE_MAGIC and (head or path.suffix not in _SUFFIXES):
         problem = "not a database" if head else "an empty file"
-        raise DataError(
-            f"{path}: {problem}; give another file, such as library.db; this one is left as it is"
-        )
+        raise DataError(f"{path}: {problem}; give another file, such as library.db; this one is not changed")
 
 
 @contextmanager

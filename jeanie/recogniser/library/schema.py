@@ -116,7 +116,7 @@ revision = Table(
     Column("number", BigInteger(), nullable=False),
 )
 
-# a token is the name of its row and a secret, of which only a salted hash is stored
+# a token is the name of its row and a secret; only a salted hash of the secret is stored
 users = Table(
     "users",
     metadata,

@@ -31,7 +31,7 @@ class User:
 
 @dataclass(frozen=True)
 class Credential:
-    """What is stored of a token: its id, which is not secret, and the salted hash of its secret."""
+    """The stored part of a token: its id, which is not secret, and the salted hash of its secret."""
 
     user: str
     token_id: str
@@ -65,7 +65,7 @@ class Users:
                 connection.execute(update(users).where(users.c.name == name).values(**values))
             else:
                 raise ConfigError(
-                    f"{self._place}: user {name!r} has a token already; for a new one, first: jeanie user revoke"
+                    f"{self._place}: user {name!r} has a token already; for a new one, first run: jeanie user revoke"
                 )
         return f"{_PREFIX}_{token_id}_{secret}"
 
@@ -93,7 +93,7 @@ class Users:
                 raise ConfigError(f"{self._place}: no user {name!r}; known are: {names or 'none'}")
 
     def find_credential(self, token_id: str) -> Credential | None:
-        """Return what is stored of a token by its id."""
+        """Return the stored part of a token by its id."""
         columns = (users.c.name, users.c.token_id, users.c.salt, users.c.hash)
         with database_errors(self._place), transaction(self._engine, write=False) as connection:
             row = connection.execute(select(*columns).where(users.c.token_id == token_id)).one_or_none()

@@ -105,9 +105,9 @@ def test_calls_in_a_pickle_are_not_executed(tmp_path, write_pickle, protocol):
 FUNCTION = b"\x80\x02cnumpy\ndtype\n"
 NESTED = b"\x80\x02)" + b"q\x000h\x00h\x00\x86" * 60  # a tuple of twice itself, sixty times
 HOSTILE = {
-    "empty": (b"", "bytes wanted, 0 are left|pickle"),
+    "empty": (b"", "bytes expected, 0 are left|pickle"),
     "no pickle": (b"hello world", "GET|no such|memo|Error"),
-    "no end": (b"\x80\x02]", "bytes wanted, 0 are left|exhausted"),
+    "no end": (b"\x80\x02]", "bytes expected, 0 are left|exhausted"),
     "an empty stack": (b"\x80\x02.", "IndexError"),
     "no mark": (b"\x80\x02t.", "IndexError"),
     "no memo": (b"\x80\x02h\x05.", "KeyError 5"),
@@ -127,10 +127,10 @@ HOSTILE = {
     "a list as a key": (b"\x80\x02}]K\x01s.", "neither text nor numbers"),
     "a nested key": (NESTED.replace(b"\x80\x02)", b"\x80\x02})", 1) + b"K\x01s.", "neither text nor numbers"),
     "a list that is a dict": (b"\x80\x02}K\x01a.", "not a list"),
-    "a claim of bytes": (b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x.", "bytes wanted, 2 are left"),
-    "a claim of text": (b"\x80\x02X" + struct.pack("<I", 2**32 - 1) + b"x.", "bytes wanted, 2 are left"),
-    "a claim of a bytearray": (b"\x80\x05\x96" + struct.pack("<Q", 2**50) + b"x.", "bytes wanted"),
-    "a claim of a long": (b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"x.", "bytes wanted"),
+    "a claim of bytes": (b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x.", "bytes expected, 2 are left"),
+    "a claim of text": (b"\x80\x02X" + struct.pack("<I", 2**32 - 1) + b"x.", "bytes expected, 2 are left"),
+    "a claim of a bytearray": (b"\x80\x05\x96" + struct.pack("<Q", 2**50) + b"x.", "bytes expected"),
+    "a claim of a long": (b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"x.", "bytes expected"),
     "a long line": (b"I" + b"1" * 100_000 + b"\n.", "no newline"),
     "an encoding": (
         b"\x80\x02c_codecs\nencode\nU\x01aU\x05utf-7\x86R.",
