@@ -167,7 +167,7 @@ def count_instructions() -> dict[str, float] | str:
         return "not measured: needs valgrind, a C++ compiler and the kernel"
     cases = {"7x7, 30 blocks, shift 2": (64, 30, 7, 7, 2), "5x5, 20 blocks, shift 1": (64, 20, 5, 5, 1),
              "no views, 64 blocks": (64, 64, 1, 1, 0)}  # fmt: skip
-    found = {}
+    counts = {}
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/instructions"
         subprocess.run(
@@ -184,8 +184,8 @@ def count_instructions() -> dict[str, float] | str:
                 )
                 pairs, blocks, a, b, _ = case
                 label = "forward+backward" if backward else "forward"
-                found[f"{name}, {label}"] = count / (pairs * blocks * blocks * a * b)
-    return found
+                counts[f"{name}, {label}"] = count / (pairs * blocks * blocks * a * b)
+    return counts
 
 
 _MEMORY = """

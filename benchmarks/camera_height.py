@@ -43,12 +43,12 @@ def main() -> None:
     errors = []
     for name in ("msr20", "kinect20", "ntu25"):
         for height, distance in CAMERAS:
-            seen = [
+            recordings = [
                 convert(see(motion, height, distance, generator.uniform(0, 2 * math.pi)), LAYOUTS[name])
                 for motion in motions
             ]
-            (found,) = estimate_positions_by(seen, lambda motion: 0).values()
-            errors.append(found.height - height)
+            (position,) = estimate_positions_by(recordings, lambda motion: 0).values()
+            errors.append(position.height - height)
             print(f"{name:9} camera at {height:.1f} m, {distance:.1f} m away: error {errors[-1]:+.3f} m")
     print(
         f"{len(motions)} clips, mean error {np.mean(errors):+.3f} m, from {min(errors):+.3f} to {max(errors):+.3f}"

@@ -43,9 +43,9 @@ def batched(bodies: list[Body], size: int, masks: bool = False) -> Iterator[tupl
         lengths = torch.tensor([len(bodies[i][0]) for i in index])
 
         turned = VIEWS(centre(joints, LAYOUT, valid))
-        seen = valid[:, None, None] if masks else None  # missing joints are 0 and stay 0 without a mask
-        scaled = scale(turned, "axis", LAYOUT, seen)
-        features = compute_streams(scaled, LAYOUT, ("joints",), seen)
+        mask = valid[:, None, None] if masks else None  # missing joints are 0 and stay 0 without a mask
+        scaled = scale(turned, "axis", LAYOUT, mask)
+        features = compute_streams(scaled, LAYOUT, ("joints",), mask)
         yield index, blocks(features, LENGTH, RATIO, lengths), lengths
 
 
@@ -57,9 +57,9 @@ def cut_in_loops(bodies: list[Body]) -> Iterator[np.ndarray]:
     for tensor, mask in bodies:
         joints, valid = tensor.numpy(), mask.numpy()
         frames = np.arange(len(joints))
-        seen = valid[:, torso]
+        visible = valid[:, torso]
         origin = np.stack(
-            [np.interp(frames, frames[seen], joints[seen, torso, axis]) for axis in range(3)], -1
+            [np.interp(frames, frames[visible], joints[visible, torso, axis]) for axis in range(3)], -1
         )
         views = []
         for rotation in rotations:

@@ -60,7 +60,9 @@ def list_tasks(develop: bool, tasks: int, seed: int) -> Iterator[Task]:
     if develop:
         yield from list_marked_tasks()
         yield from list_periodic_tasks(open_dataset("cmu"), "walking", "walk", seed, tasks, cut=True)
-        names = [one.name for one in ACTIONS.values() if one.loops == (1, 1) and one.ends == "rest"]
+        names = [
+            action.name for action in ACTIONS.values() if action.loops == (1, 1) and action.ends == "rest"
+        ]
         clips = open_dataset("synthetic")
         yield from list_joined_tasks(clips, "joined clips of the synthetic set", names, seed, tasks)
     data = open_dataset("msraction3d")
@@ -80,12 +82,12 @@ def list_tasks(develop: bool, tasks: int, seed: int) -> Iterator[Task]:
 
 def measure_counts(develop: bool, tasks: int, seed: int) -> list[str]:
     """Return the rows of the table of counts."""
-    found: dict[str, list[int]] = defaultdict(list)
+    errors_of_kind: dict[str, list[int]] = defaultdict(list)
     for task in list_tasks(develop, tasks, seed):
         result = count(task.example, task.recording, CountConfig(repetitions=task.repetitions))
-        found[task.kind].append(result.count - task.truth)
-    everything = [error for errors in found.values() for error in errors]
-    return [_format_row(kind, errors) for kind, errors in [*found.items(), ("all", everything)]]
+        errors_of_kind[task.kind].append(result.count - task.truth)
+    everything = [error for errors in errors_of_kind.values() for error in errors]
+    return [_format_row(kind, errors) for kind, errors in [*errors_of_kind.items(), ("all", everything)]]
 
 
 def _format_row(kind: str, errors: list[int]) -> str:
@@ -166,7 +168,7 @@ def measure_repeatability(clips: int, seed: int) -> tuple[float, float, float]:
     for row in chosen.choice(rows, clips, replace=False):
         motion = data[int(row)].fill_gaps(10**6)
         same.append([score(motion, _add_noise(motion, chosen)).value for _ in range(3)])
-        others = [one for one in rows if data.labels[one] != data.labels[int(row)]]
+        others = [clip for clip in rows if data.labels[clip] != data.labels[int(row)]]
         other.append(score(motion, data[int(chosen.choice(others))].fill_gaps(10**6)).value)
     return float(np.mean(same)), float(np.mean(np.std(same, 1))), float(np.mean(other))
 
@@ -183,17 +185,18 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=30, help="that are distorted")
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--develop", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    developed = measure_counts(True, given.tasks, given.seed)
-    if given.develop:
+    developed = measure_counts(True, options.tasks, options.seed)
+    if options.develop:
         print("\n".join(developed))
         return
     head = ["| | recordings | exact count | within one | mean error |", "|---|---|---|---|---|"]
-    mean, spread, other = measure_repeatability(given.clips, given.seed)
+    mean, spread, other = measure_repeatability(options.clips, options.seed)
     lines = [
         "# Counting and scoring exercises\n",
-        f"Written by `benchmarks/exercise.py` (seed {given.seed}, {platform.machine()}, torch {torch.__version__}).\n",
+        f"Written by `benchmarks/exercise.py` (seed {options.seed}, {platform.machine()}, "
+        f"torch {torch.__version__}).\n",
         "## Counting\n",
         "The example is one repetition by another person. Joined recordings hold 1 to 8 performances of the action and",
         "one of another. Periods of real recordings are marked at the turning points of one signal of the body. Exact",
@@ -202,18 +205,18 @@ def main() -> None:
         "on them were looked at in earlier versions, and the signals that mark periods were chosen on all subjects.",
         "The counts of the video were in view while the search changed.\n",
         *head,
-        *measure_counts(False, given.tasks, given.seed),
+        *measure_counts(False, options.tasks, options.seed),
         "\nUsed for development (CMU, the synthetic data set, the other subjects of MSRAction3D). "
         "The true count\nof CMU 13_29 was lowered from 4 to 3 after a miss, because its fourth jump has no dip of the "
         "hips:\n",
         *head,
         *developed,
         "\n## Scoring\n",
-        f"{given.clips} clips of MSRAction3D, distorted by known amounts, with 5 mm of noise. Correlation of",
+        f"{options.clips} clips of MSRAction3D, distorted by known amounts, with 5 mm of noise. Correlation of",
         "the score with the size of the distortion; the tempo is scored with `tempo=1.1`.\n",
         "| distortion | rank correlation | linear correlation |",
         "|---|---|---|",
-        *measure_scores(given.clips, given.seed),
+        *measure_scores(options.clips, options.seed),
         f"\nThe same performance with other noise scores {mean:.1f}, with a standard deviation of {spread:.2f}.",
         f"Another action scores {other:.0f}.",
     ]

@@ -150,9 +150,9 @@ def find_loops(text: str) -> list[tuple[int, int, int]]:
     """Return (first address, last address, trips through shared memory) of each loop of disassembled code."""
     places, branches, stores = [], [], []
     for line in text.splitlines():
-        found = re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);", line)
-        if found:
-            address, body = int(found[1], 16), found[2]
+        match = re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?);", line)
+        if match:
+            address, body = int(match[1], 16), match[2]
             places.append(address)
             if target := re.search(r"\bBRA(?:\.\w+)*\s+(?:\w+,\s*)?`?\(?(0x[0-9a-f]+|\.L_\w+)", body):
                 branches.append((address, target[1]))

@@ -99,30 +99,30 @@ def fit_logistic(proof: Tensor, right: Tensor, weight: Tensor | None = None) -> 
     A small ridge keeps it defined where a kind of evidence never varies.
     """
     rows = torch.cat([torch.ones(len(proof), 1), proof], 1).double()
-    wanted = right.double()
-    weight = torch.ones_like(wanted) if weight is None else weight.double() / weight.double().mean()
+    target = right.double()
+    weight = torch.ones_like(target) if weight is None else weight.double() / weight.double().mean()
     solution = torch.zeros(rows.shape[1], dtype=torch.float64)
     ridge = 1e-4 * len(rows) * torch.eye(len(solution), dtype=torch.float64)
     for _ in range(100):
         chance = torch.sigmoid(rows @ solution)
         curve = (rows * (weight * chance * (1 - chance))[:, None]).T @ rows + ridge
-        step = torch.linalg.solve(curve, rows.T @ (weight * (wanted - chance)) - ridge @ solution)
+        step = torch.linalg.solve(curve, rows.T @ (weight * (target - chance)) - ridge @ solution)
         solution = solution + step
         if float(step.abs().max()) < 1e-10:
             break
     return solution
 
 
-def fit_calibration(shown: Sequence[tuple[str, Answers]], said: str = "") -> Calibration:
+def fit_calibration(family_answers: Sequence[tuple[str, Answers]], said: str = "") -> Calibration:
     """Return the coefficients that fit the answers of (family, answers) best; every family counts the same."""
-    families = [family for family, _ in shown]
+    families = [family for family, _ in family_answers]
     weight = torch.cat(
         [
-            torch.where(one.known, 1.0, UNKNOWN_WEIGHT) / (len(one.right) * families.count(family))
-            for family, one in shown
+            torch.where(answers.known, 1.0, UNKNOWN_WEIGHT) / (len(answers.right) * families.count(family))
+            for family, answers in family_answers
         ]
     )
-    every = Answers.cat([one for _, one in shown])
+    every = Answers.cat([answers for _, answers in family_answers])
     bias, *weights = fit_logistic(every.evidence, every.right, weight).tolist()
     return Calibration(bias=bias, **dict(zip(EVIDENCE, weights, strict=True)), fitted_on=said)
 
@@ -130,19 +130,19 @@ def fit_calibration(shown: Sequence[tuple[str, Answers]], said: str = "") -> Cal
 def find_thresholds(confidences: Sequence[Tensor]) -> tuple[tuple[float, float], ...]:
     """Return (share of false alarms, threshold), given the confidences of unknown queries of every source."""
     grid = torch.linspace(0, 1, 1001, dtype=torch.float64)
-    shares = torch.stack([(one[:, None] >= grid).double().mean(0) for one in confidences]).mean(0)
+    shares = torch.stack([(values[:, None] >= grid).double().mean(0) for values in confidences]).mean(0)
     return tuple((share, round(float(grid[(shares <= share).int().argmax()]), 3)) for share in SHARES)
 
 
 def summarise_answers(
-    name: str, found: Answers, calibration: Calibration, alarms: float | None = None
+    name: str, answers: Answers, calibration: Calibration, alarms: float | None = None
 ) -> dict[str, Any]:
     """Return how well right and wrong answers are separated, and how well confidences are calibrated.
 
     ``alarms`` is another share of false alarms at which the share of recognised queries is measured.
     """
-    confidence = calibration.compute_confidence(found.evidence)
-    accepted, known, right = confidence >= 0.5, found.known, found.right
+    confidence = calibration.compute_confidence(answers.evidence)
+    accepted, known, right = confidence >= 0.5, answers.known, answers.right
     rows = compute_reliability(confidence, right)
     false_alarms = float(accepted[~known].double().mean())
     limit = confidence[~known].quantile(1 - (false_alarms if alarms is None else alarms))
@@ -151,7 +151,7 @@ def summarise_answers(
         "answers": len(right),
         "accuracy": float(right[known].double().mean()),
         "auroc": compute_auroc(confidence, known),
-        "auroc_distance": compute_auroc(-found.distance, known),
+        "auroc_distance": compute_auroc(-answers.distance, known),
         "false_alarms": false_alarms,
         "recognised": float((accepted & right)[known].double().mean()),
         "recognised_at": float(((confidence > limit) & right)[known].double().mean()),
@@ -162,12 +162,13 @@ def summarise_answers(
     }
 
 
-def compare_versions(name: str, found: Answers, calibration: Calibration) -> list[dict[str, Any]]:
+def compare_versions(name: str, answers: Answers, calibration: Calibration) -> list[dict[str, Any]]:
     """Return the measures of one source for every number of examples: before, after, and with own recordings."""
     rows = []
     for shots in SHOTS:
         alone, with_own = (
-            found.select((found.shots == shots) & ((found.recordings > 0) == flag)) for flag in (False, True)
+            answers.select((answers.shots == shots) & ((answers.recordings > 0) == flag))
+            for flag in (False, True)
         )
         before = summarise_answers(name, alone, BEFORE)
         alarms = before["false_alarms"]
@@ -235,17 +236,17 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
 
     drawn: list[tuple[Table, Answers]] = []
     for source in open_sources():
-        found = compute_table(model, leave_family_out(background_set, source.family), source)
-        drawn.append((found, run_episodes(found, seed + len(drawn))))
-        print(f"{found.name}: {len(found.labels)} clips, {len(set(found.labels))} actions", flush=True)
-    answered = [(found.family, after) for found, after in drawn]
+        table = compute_table(model, leave_family_out(background_set, source.family), source)
+        drawn.append((table, run_episodes(table, seed + len(drawn))))
+        print(f"{table.name}: {len(table.labels)} clips, {len(set(table.labels))} actions", flush=True)
+    answered = [(table.family, after) for table, after in drawn]
     families = sorted({family for family, _ in answered})
-    fitted = {left: fit_calibration([one for one in answered if one[0] != left]) for left in families}
+    fitted = {left: fit_calibration([pair for pair in answered if pair[0] != left]) for left in families}
     left_out = [
-        row for found, after in drawn for row in compare_versions(found.name, after, fitted[found.family])
+        row for table, after in drawn for row in compare_versions(table.name, after, fitted[table.family])
     ]
     thresholds = find_thresholds(
-        [fitted[family].compute_confidence(one.evidence)[~one.known] for family, one in answered]
+        [fitted[family].compute_confidence(answers.evidence)[~answers.known] for family, answers in answered]
     )
     description = f"{len(answered)} sources of {len(families)} families ({', '.join(families)}), seed {seed}"
     calibration = fit_calibration(answered, description).with_values(thresholds=thresholds)
@@ -255,12 +256,12 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
     for name in UNSEEN:
         try:
             source = select_clips(open_dataset(name), name, per_label=30).take(CLIPS)
-            found = compute_table(model, background_set, source)
+            table = compute_table(model, background_set, source)
         except JeanieError as error:
             print(f"{name} is skipped: {error}")
             continue
-        unseen += compare_versions(name, run_episodes(found, seed + 20), calibration)
-        print(f"{name}: {len(found.labels)} clips", flush=True)
+        unseen += compare_versions(name, run_episodes(table, seed + 20), calibration)
+        print(f"{name}: {len(table.labels)} clips", flush=True)
     return {
         "model": fingerprint(model),
         "seed": seed,

@@ -67,7 +67,7 @@ class Answers:
     @classmethod
     def cat(cls, parts: "Sequence[Answers]") -> "Answers":
         """Return the answers of several."""
-        return cls(*(torch.cat([getattr(one, key) for one in parts]) for key in cls.__dataclass_fields__))
+        return cls(*(torch.cat([getattr(part, key) for part in parts]) for key in cls.__dataclass_fields__))
 
 
 @torch.no_grad()
@@ -93,7 +93,7 @@ def compute_table(model: FewShotModel, background_set: BackgroundSet, source: So
 
 
 def run_episode(
-    found: Table,
+    table: Table,
     way: int | None,
     shots: int,
     rng: np.random.Generator,
@@ -103,34 +103,34 @@ def run_episode(
 
     An action's examples are by one subject or by up to half of all, as in use: oneself, or several persons.
     """
-    classes, half = np.unique(found.labels), max(1, len(np.unique(found.labels)) // 2)
-    several = [one for one in classes if len(np.unique(found.subjects[found.labels == one])) > 1]
+    classes, half = np.unique(table.labels), max(1, len(np.unique(table.labels)) // 2)
+    several = [name for name in classes if len(np.unique(table.subjects[table.labels == name])) > 1]
     enrolled = rng.choice(several, min(way or half, half, len(several)), replace=False)
     alone = bool(rng.integers(2))
     examples = []
     for label in enrolled:
-        rows = np.flatnonzero(found.labels == label)
-        people = rng.permutation(np.unique(found.subjects[rows]))
+        rows = np.flatnonzero(table.labels == label)
+        people = rng.permutation(np.unique(table.subjects[rows]))
         people = people[: 1 if alone else max(1, len(people) // 2)]
-        rows = rows[np.isin(found.subjects[rows], people)]
+        rows = rows[np.isin(table.subjects[rows], people)]
         examples.append(rng.choice(rows, min(shots, len(rows)), replace=False))
-    taken = {(found.labels[i], found.subjects[i]) for rows in examples for i in rows}
-    of_enrolled = np.flatnonzero(np.isin(found.labels, enrolled))
-    known = [i for i in of_enrolled if (found.labels[i], found.subjects[i]) not in taken]
-    others = np.flatnonzero(~np.isin(found.labels, enrolled))
+    taken = {(table.labels[i], table.subjects[i]) for rows in examples for i in rows}
+    of_enrolled = np.flatnonzero(np.isin(table.labels, enrolled))
+    known = [i for i in of_enrolled if (table.labels[i], table.subjects[i]) not in taken]
+    others = np.flatnonzero(~np.isin(table.labels, enrolled))
     if not known or not len(others):
         return None
     queries = np.concatenate([rng.choice(known, QUERIES), rng.choice(others, QUERIES)])
-    rest = np.setdiff1d(np.arange(len(found.labels)), np.concatenate([queries, *examples]))
+    rest = np.setdiff1d(np.arange(len(table.labels)), np.concatenate([queries, *examples]))
     own = torch.from_numpy(rng.choice(rest, min(recordings, len(rest)), replace=False))
     made = answer_queries(
-        found, torch.from_numpy(queries), enrolled, [torch.from_numpy(rows) for rows in examples], own
+        table, torch.from_numpy(queries), enrolled, [torch.from_numpy(rows) for rows in examples], own
     )
     return replace(made, shots=torch.full_like(made.shots, shots))
 
 
 def answer_queries(
-    found: Table,
+    table: Table,
     queries: Tensor,
     enrolled: np.ndarray,
     examples: list[Tensor],
@@ -138,61 +138,61 @@ def answer_queries(
 ) -> Answers:
     """Return the results of a recogniser for queries, from known distances."""
     own = torch.zeros(0, dtype=torch.long) if recordings is None else recordings
-    nearest = [found.distances[queries][:, rows].min(1) for rows in examples]
-    ranks = torch.stack([one.values for one in nearest], 1)
+    nearest = [table.distances[queries][:, rows].min(1) for rows in examples]
+    ranks = torch.stack([smallest.values for smallest in nearest], 1)
     ordered, place = ranks.sort(1)
     best = place[:, 0]
-    row = torch.stack([rows[one.indices] for rows, one in zip(examples, nearest, strict=True)], 1)
+    row = torch.stack([rows[smallest.indices] for rows, smallest in zip(examples, nearest, strict=True)], 1)
     row = row.gather(1, best[:, None])[:, 0]
     is_best = torch.arange(len(examples)) == best[:, None]
-    member = torch.stack([rows[find_middle_example(found, rows)] for rows in examples])
-    to_query = torch.cat([ranks.masked_fill(is_best, torch.inf), found.distances[queries][:, own]], 1)
+    member = torch.stack([rows[find_middle_example(table, rows)] for rows in examples])
+    to_query = torch.cat([ranks.masked_fill(is_best, torch.inf), table.distances[queries][:, own]], 1)
     to_support = torch.cat(
-        [found.apart[member][:, row].T.masked_fill(is_best, torch.inf), found.distances[own][:, row].T], 1
+        [table.apart[member][:, row].T.masked_fill(is_best, torch.inf), table.distances[own][:, row].T], 1
     )
     proof = compute_evidence(
         ordered[:, 0],
         ordered[:, min(1, len(examples) - 1)],
-        found.around_support[row].with_members(to_support),
-        found.around_query[queries].with_members(to_query),
-        torch.stack([measure_within_action(found, rows) for rows in examples])[best],
+        table.around_support[row].with_members(to_support),
+        table.around_query[queries].with_members(to_query),
+        torch.stack([measure_within_action(table, rows) for rows in examples])[best],
         len(examples),
         len(examples) - 1 + len(own),
     )
-    asked = found.labels[queries.numpy()]
-    right = torch.from_numpy(enrolled[best.numpy()] == asked)
-    known = torch.from_numpy(np.isin(asked, enrolled))
+    query_labels = table.labels[queries.numpy()]
+    right = torch.from_numpy(enrolled[best.numpy()] == query_labels)
+    known = torch.from_numpy(np.isin(query_labels, enrolled))
     counts = torch.full((len(queries),), len(examples[0])), torch.full((len(queries),), len(own))
     return Answers(proof, ordered[:, 0], right, known, *counts)
 
 
-def find_middle_example(found: Table, rows: Tensor) -> int:
+def find_middle_example(table: Table, rows: Tensor) -> int:
     """Return which of an action's examples is nearest to all."""
-    if found.support is None or len(rows) < 2:
+    if table.support is None or len(rows) < 2:
         return 0
-    return find_middle(found.apart[rows][:, rows].exp(), found.support[rows])
+    return find_middle(table.apart[rows][:, rows].exp(), table.support[rows])
 
 
-def measure_within_action(found: Table, rows: Tensor) -> Tensor:
+def measure_within_action(table: Table, rows: Tensor) -> Tensor:
     """Return the mean log distance of examples to their nearest neighbour, NaN for one alone."""
     if len(rows) < 2:
         return torch.tensor(torch.nan)
-    return found.apart[rows][:, rows].clone().fill_diagonal_(torch.inf).amin(1).mean()
+    return table.apart[rows][:, rows].clone().fill_diagonal_(torch.inf).amin(1).mean()
 
 
 def run_episodes(
-    found: Table,
+    table: Table,
     seed: int,
     sizes: Iterable[tuple[int | None, int, int]] | None = None,
 ) -> Answers:
     """Return the answers of many episodes, with few and many actions, examples and recordings."""
     labels, subjects = (
-        np.unique(column, return_inverse=True)[1] for column in (found.labels, found.subjects)
+        np.unique(column, return_inverse=True)[1] for column in (table.labels, table.subjects)
     )  # comparing numbers is faster than comparing texts
-    found = replace(found, labels=labels, subjects=subjects)
+    table = replace(table, labels=labels, subjects=subjects)
     every = SIZES if sizes is None else sizes
     drawn = []
     for at, (way, shots, own) in enumerate(every):
         rng = np.random.default_rng([seed, at])
-        drawn += [run_episode(found, way, shots, rng, own) for _ in range(EPISODES)]
-    return Answers.cat([one for one in drawn if one is not None])
+        drawn += [run_episode(table, way, shots, rng, own) for _ in range(EPISODES)]
+    return Answers.cat([answers for answers in drawn if answers is not None])

@@ -108,7 +108,7 @@ def _table_of_means(title: str, rows: Sequence[dict[str, Any]]) -> list[str]:
     for shots in sorted({row["shots"] for row in rows}):
         for state in STATES:
             own = [row[state] for row in rows if row["shots"] == shots]
-            cells = [_interval([one[key] for one in own]) for key in MEASURES]
+            cells = [_interval([values[key] for values in own]) for key in MEASURES]
             lines.append(f"| {shots} | {state} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 

@@ -43,11 +43,11 @@ class Source:
     def take(self, count: int, seed: int = 0) -> "Source":
         """Return at most ``count`` clips, as evenly over the labels as possible."""
         order = np.random.default_rng(seed).permutation(len(self.motions))
-        seen: dict[str, int] = {}
+        counts: dict[str, int] = {}
         rank = []
         for row in order:
-            seen[self.labels[row]] = seen.get(self.labels[row], 0) + 1
-            rank.append(seen[self.labels[row]])
+            counts[self.labels[row]] = counts.get(self.labels[row], 0) + 1
+            rank.append(counts[self.labels[row]])
         rows = sorted(order[np.argsort(rank, kind="stable")[:count]].tolist())
         columns = ([column[row] for row in rows] for column in (self.motions, self.labels, self.subjects))
         return Source(self.name, self.family, *columns)
@@ -93,9 +93,11 @@ def select_clips(
         own = rows.setdefault(str(label), [])
         if label is not None and (per_label is None or len(own) < per_label):
             own.append(row)
-    kept = [row for own in rows.values() for row in own if longest is None or len(data[row]) <= longest]
-    labels, subjects = ([str(column[row]) for row in sorted(kept)] for column in (data.labels, data.subjects))
-    return Source(family, family, [data[row] for row in sorted(kept)], labels, subjects)
+    clips = [row for own in rows.values() for row in own if longest is None or len(data[row]) <= longest]
+    labels, subjects = (
+        [str(column[row]) for row in sorted(clips)] for column in (data.labels, data.subjects)
+    )
+    return Source(family, family, [data[row] for row in sorted(clips)], labels, subjects)
 
 
 def make_gestures(name: str, seed: int, strength: float, sensor: int | None) -> Source:

@@ -154,7 +154,8 @@ def score_by_subject(
     for subject in np.unique(clips.subject):
         for _ in range(draws):
             own = [
-                np.flatnonzero((clips.label == one) & (clips.subject == subject) & support) for one in labels
+                np.flatnonzero((clips.label == label) & (clips.subject == subject) & support)
+                for label in labels
             ]
             examples = np.array([rng.choice(some) for some in own if len(some)])
             if len(examples) < 2:
@@ -162,21 +163,21 @@ def score_by_subject(
             queries = np.flatnonzero(
                 (clips.subject != subject) & query & np.isin(clips.label, clips.label[examples])
             )
-            found = clips.label[examples[distances[np.ix_(queries, examples)].argmin(1)]]
-            hits.append((found == clips.label[queries]).mean())
+            predicted = clips.label[examples[distances[np.ix_(queries, examples)].argmin(1)]]
+            hits.append((predicted == clips.label[queries]).mean())
     return 100 * float(np.mean(hits))
 
 
 def score_by_camera(distances: NDArray[Any], clips: Clips, draws: int = 1) -> tuple[float, float]:
     """Return the mean accuracy for examples and queries from the same camera, and from different cameras."""
     views = np.unique(clips.view)
-    found = {
+    accuracies = {
         (a, b): score_by_subject(distances, clips, clips.view == a, clips.view == b, draws)
         for a in views
         for b in views
     }
-    same = [value for (a, b), value in found.items() if a == b]
-    other = [value for (a, b), value in found.items() if a != b]
+    same = [value for (a, b), value in accuracies.items() if a == b]
+    other = [value for (a, b), value in accuracies.items() if a != b]
     return float(np.mean(same)), float(np.mean(other))
 
 

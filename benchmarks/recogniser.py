@@ -57,15 +57,15 @@ def check_answer(recogniser: Recogniser, model: FewShotModel, query: Motion) -> 
     with torch.no_grad():
         features = model.features(model.collate([query]), "query")
         every = model.compare(features, snapshot.features)[0]
-    (found,) = gallery.find_nearest(features, snapshot)
+    (nearest,) = gallery.find_nearest(features, snapshot)
     for place in range(len(snapshot.actions)):
         expected = every[snapshot.action == place].min()
-        torch.testing.assert_close(found.distances[place], expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(nearest.distances[place], expected, rtol=1e-4, atol=1e-6)
     assert (
-        snapshot.actions[int(found.distances.argmin())]
+        snapshot.actions[int(nearest.distances.argmin())]
         == snapshot.actions[int(snapshot.action[every.argmin()])]
     )
-    return found.compared
+    return nearest.compared
 
 
 def main() -> None:
@@ -83,32 +83,33 @@ def main() -> None:
     background_set = BackgroundSet.for_model(model)
     subjects = max(2, -(-max(options.sizes) // 8))
     studio = open_synthetic(subjects=subjects, actions=CHOSEN)
-    asked = open_synthetic(seed=1, subjects=2, takes=1, cameras=2, actions=CHOSEN)
+    query_set = open_synthetic(seed=1, subjects=2, takes=1, cameras=2, actions=CHOSEN)
     by_action = {action: [i for i, label in enumerate(studio.labels) if label == action] for action in CHOSEN}
     with tempfile.TemporaryDirectory() as folder:
-        made = {}
+        recognisers = {}
         for size in options.sizes:
             examples = [(action, studio[i]) for action in CHOSEN for i in by_action[action][:size]]
-            made[size] = open_recogniser(model, background_set, examples, Path(folder))
+            recognisers[size] = open_recogniser(model, background_set, examples, Path(folder))
             print(f"{len(examples)} examples enrolled", flush=True)
-        queries = list(asked.motions)
+        queries = list(query_set.motions)
         aligned = {
-            size: statistics.mean(check_answer(one, model, q) for q in queries) for size, one in made.items()
+            size: statistics.mean(check_answer(recogniser, model, q) for q in queries)
+            for size, recogniser in recognisers.items()
         }
-        times: dict[object, list[float]] = {"encoder": [], **{size: [] for size in made}}
-        brute: dict[int, list[float]] = {size: [] for size in made}
+        times: dict[object, list[float]] = {"encoder": [], **{size: [] for size in recognisers}}
+        brute: dict[int, list[float]] = {size: [] for size in recognisers}
         for turn in range(options.rounds):
             query = queries[turn % len(queries)]
             times["encoder"].append(measure_ms(lambda q=query: model.features(model.collate([q]), "query")))  # type: ignore[misc]
             with torch.no_grad():
                 features = model.features(model.collate([query]), "query")
-            for size, one in made.items():
-                times[size].append(measure_ms(lambda r=one, q=query: r.recognise(q)))  # type: ignore[misc]
-                snapshot = one._gallery.take_snapshot()
+            for size, recogniser in recognisers.items():
+                times[size].append(measure_ms(lambda r=recogniser, q=query: r.recognise(q)))  # type: ignore[misc]
+                snapshot = recogniser._gallery.take_snapshot()
                 with torch.no_grad():
                     brute[size].append(measure_ms(lambda s=snapshot, f=features: model.compare(f, s.targets)))  # type: ignore[misc]
-        for one in made.values():
-            one.library.close()
+        for recogniser in recognisers.values():
+            recogniser.library.close()
     write_report(options, model, {key: statistics.median(values) for key, values in times.items()},
            {key: statistics.median(values) for key, values in brute.items()}, aligned)  # fmt: skip
 

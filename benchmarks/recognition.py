@@ -71,30 +71,30 @@ class ResultFile:
     """Results on disk by model and section, written atomically."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        self.kept.setdefault("models", {})
-        self.kept.setdefault("tuned", {})
+        self.stored: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        self.stored.setdefault("models", {})
+        self.stored.setdefault("tuned", {})
 
     def write(self) -> None:
         RESULTS.parent.mkdir(exist_ok=True)
-        rows = self.kept["tuned"].items()
-        self.kept["tuned"] = {key: row for key, row in rows if key in self.kept["models"]}
+        rows = self.stored["tuned"].items()
+        self.stored["tuned"] = {key: row for key, row in rows if key in self.stored["models"]}
         about = {
             "commit": get_commit(),
             "versions": get_versions(),
             "machine": platform.machine(),
             "threads": 1,
         }
-        self.kept["about"] = about
-        write_atomically(RESULTS, (json.dumps(_round_numbers(self.kept), indent=1) + "\n").encode())
+        self.stored["about"] = about
+        write_atomically(RESULTS, (json.dumps(_round_numbers(self.stored), indent=1) + "\n").encode())
 
     def measure(self, name: str, model: FewShotModel) -> None:
         """Measure all sections of a model that have no result yet."""
-        row = self.kept["models"].setdefault(get_model_key(model), {"tasks": {}, "sections": []})
+        row = self.stored["models"].setdefault(get_model_key(model), {"tasks": {}, "sections": []})
         row["name"] = name
-        kept = self.kept["models"].items()  # a name belongs to the last model of that name
-        self.kept["models"] = {
-            key: one for key, one in kept if one is row or one.get("name") not in (None, name)
+        models = self.stored["models"].items()  # a name belongs to the last model of that name
+        self.stored["models"] = {
+            key: entry for key, entry in models if entry is row or entry.get("name") not in (None, name)
         }
         for section, measure in SECTIONS.items():
             if section in row["sections"]:
@@ -111,13 +111,13 @@ class ResultFile:
 
     def tune(self, start: FewShotModel, seeds: int) -> None:
         """Fine-tune a measured model on the training classes of two protocols."""
-        kept = self.kept["tuned"].get(get_model_key(start), {})
-        if kept.get("recipe") != hash_recipe():  # results of other settings do not count
-            kept = self.kept["tuned"][get_model_key(start)] = {"recipe": hash_recipe()}
+        tuned = self.stored["tuned"].get(get_model_key(start), {})
+        if tuned.get("recipe") != hash_recipe():  # results of other settings do not count
+            tuned = self.stored["tuned"][get_model_key(start)] = {"recipe": hash_recipe()}
         for task, name in TUNED.items():
-            wanted = UCLA_SEEDS if task == "ucla" else seeds
-            if kept.get(task, {}).get("seeds", 0) < wanted and is_available(name):
-                kept[task] = measure_finetuning(start, task, range(wanted)) | {"seeds": wanted}
+            seed_count = UCLA_SEEDS if task == "ucla" else seeds
+            if tuned.get(task, {}).get("seeds", 0) < seed_count and is_available(name):
+                tuned[task] = measure_finetuning(start, task, range(seed_count)) | {"seeds": seed_count}
                 self.write()
 
 
@@ -131,7 +131,7 @@ def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> 
     chosen = get_protocol(TUNED[task])
     dataset = load_data(TUNED[task]).dataset
     splits = chosen.splits(dataset, validation=VALIDATION[task])
-    runs, found = [], {}
+    runs, tasks = [], {}
     for seed in seeds:
         config = RECIPES["finetune"].train.with_values(seed=seed)
         out = RUNS / f"{get_model_key(start)}-{hash_recipe()}-{task}-{seed}"
@@ -152,10 +152,12 @@ def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> 
         """Return the initial model with the members and the hubness correction that the run selected, not trained."""
 
         def build(split: Split) -> FewShotModel:
-            kept = run.model(split.name).config
-            chosen = start.with_config({"encoder.shares": kept.encoder.shares})
+            config = run.model(split.name).config
+            chosen = start.with_config({"encoder.shares": config.encoder.shares})
             known = [dataset.motions[clip] for clip in split.train]
-            return (chosen.with_hubness_correction(known, kept.hubness) if kept.hubness else chosen).eval()
+            return (
+                chosen.with_hubness_correction(known, config.hubness) if config.hubness else chosen
+            ).eval()
 
         return build
 
@@ -165,7 +167,7 @@ def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> 
             reports = [
                 evaluate(
                     {"start": start, "chosen": select_start(run), "tuned": run}[what], chosen, dataset=dataset,
-                    splits=[split for split in tests if split.name in {one.name for one in some}],
+                    splits=[split for split in tests if split.name in {item.name for item in some}],
                 )
                 for run, some in runs
             ]  # fmt: skip
@@ -174,16 +176,16 @@ def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> 
                 units, over = unit_means(rows, "splits"), "splits"
             else:
                 units, over = [report.accuracy / 100 for report in reports], "seeds"
-            found[f"{way}-{what}"] = {"over": over, "units": units}
+            tasks[f"{way}-{what}"] = {"over": over, "units": units}
     if task == "msr":
-        found |= measure_fusion(start)
+        tasks |= measure_fusion(start)
     rows = [
         row | {"seed": seed, "shares": list(used.encoder.shares), "hubness": used.hubness}
         for seed, (run, _) in zip(seeds, runs, strict=True)
         for row in run.summary()
         for used in [run.model(row["split"]).config]
     ]
-    return {"tasks": found, "runs": rows}
+    return {"tasks": tasks, "runs": rows}
 
 
 def _round_numbers(value: Any) -> Any:
@@ -191,8 +193,8 @@ def _round_numbers(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):
-        return {key: _round_numbers(one) for key, one in value.items()}
-    return [_round_numbers(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _round_numbers(item) for key, item in value.items()}
+    return [_round_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def main() -> None:
@@ -225,7 +227,7 @@ def main() -> None:
     elif options.part == "finetune":
         for model in (shipped, *others.values()):
             results.tune(model, options.seeds)
-    PAGE.write_text(format_page(results.kept, get_model_key(shipped)))
+    PAGE.write_text(format_page(results.stored, get_model_key(shipped)))
     print(f"wrote {PAGE}")
 
 

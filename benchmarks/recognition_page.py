@@ -14,7 +14,7 @@ from jeanie.evaluation.statistics import (
 )
 
 ABLATION = Path(__file__).resolve().parent / "results" / "ablation.md"
-Kept = dict[str, Any]
+StoredResults = dict[str, Any]
 
 # task: title, and the goal that was set before the first measurement: minimum / target
 TASKS = {
@@ -70,7 +70,7 @@ MEASURED = """\
 """
 
 
-def estimate_accuracy(result: Kept) -> Estimate:
+def estimate_accuracy(result: StoredResults) -> Estimate:
     """Return the accuracy in percent with its 95 % interval."""
     units = result["units"]
     if result["over"] == "queries":
@@ -78,79 +78,79 @@ def estimate_accuracy(result: Kept) -> Estimate:
     return estimate_mean(units)[0].times(100)
 
 
-def estimate_difference(first: Kept, second: Kept) -> tuple[Estimate, float]:
+def estimate_difference(first: StoredResults, second: StoredResults) -> tuple[Estimate, float]:
     """Return first minus second on the same units, in points, and the p-value."""
     pairs = list(zip(first["units"], second["units"], strict=True))
     if first["over"] == "queries":
         only, other = (sum(a > b for a, b in some) for some in (pairs, [(b, a) for a, b in pairs]))
         return estimate_paired_share(only, other, len(pairs)).times(100), mcnemar(only, other)
-    found, p = estimate_mean([a - b for a, b in pairs])
-    return found.times(100), p
+    difference, p = estimate_mean([a - b for a, b in pairs])
+    return difference.times(100), p
 
 
-def format_accuracy(result: Kept | None) -> str:
+def format_accuracy(result: StoredResults | None) -> str:
     """Return a cell with accuracy and interval, empty without a result."""
     if result is None:
         return ""
-    found = estimate_accuracy(result)
-    return f"{found.value:.1f} ±{found.half:.1f}"
+    estimate = estimate_accuracy(result)
+    return f"{estimate.value:.1f} ±{estimate.half:.1f}"
 
 
-def format_difference(first: Kept | None, second: Kept | None) -> str:
+def format_difference(first: StoredResults | None, second: StoredResults | None) -> str:
     if first is None or second is None:
         return ""
-    found, p = estimate_difference(first, second)
-    return f"{found.value:+.1f} ±{found.half:.1f}, p {p:.1g}"
+    difference, p = estimate_difference(first, second)
+    return f"{difference.value:+.1f} ±{difference.half:.1f}, p {p:.1g}"
 
 
-def get_tasks(kept: Kept, name: str) -> Kept:
+def get_tasks(stored: StoredResults, name: str) -> StoredResults:
     """Return the tasks of the model of this name, empty without results."""
-    return next((row["tasks"] for row in kept["models"].values() if row.get("name") == name), {})
+    return next((row["tasks"] for row in stored["models"].values() if row.get("name") == name), {})
 
 
-def format_member_mean(rows: list[Kept], task: str) -> str:
+def format_member_mean(rows: list[StoredResults], task: str) -> str:
     values = [estimate_accuracy(row[task]).value for row in rows if task in row]
     if not values:
         return ""
     return f"{fmean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
-def format_page(kept: Kept, shipped: str) -> str:
+def format_page(stored: StoredResults, shipped: str) -> str:
     """Return the page, from all results and the key of the shipped model."""
-    about = kept.get("about", {})
+    about = stored.get("about", {})
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     code = f"commit {str(about.get('commit'))[:10]}; {versions}; {about.get('machine', '')}"
     stamp = f"Model {shipped[:8]}; {code}, one thread."
     parts = [
         INTRO,
         stamp + "\n",
-        format_results(kept, shipped),
+        format_results(stored, shipped),
         MEASURED,
-        format_rotated(kept, shipped),
-        format_finetuned(kept, shipped),
-        format_encoders(kept),
-        format_labelling(kept, shipped),
-        format_cost(kept, shipped),
+        format_rotated(stored, shipped),
+        format_finetuned(stored, shipped),
+        format_encoders(stored),
+        format_labelling(stored, shipped),
+        format_cost(stored, shipped),
         ABLATION.read_text() if ABLATION.exists() else "",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _get_shipped(kept: Kept, shipped: str) -> Kept:
-    row = kept["models"].get(shipped)
+def _get_shipped(stored: StoredResults, shipped: str) -> StoredResults:
+    row = stored["models"].get(shipped)
     return {} if row is None else row["tasks"]
 
 
-def _list_members(kept: Kept) -> list[Kept]:
-    rows = [(row["name"], row["tasks"]) for row in kept["models"].values() if row.get("name")]
+def _list_members(stored: StoredResults) -> list[StoredResults]:
+    rows = [(row["name"], row["tasks"]) for row in stored["models"].values() if row.get("name")]
     return [tasks for name, tasks in sorted(rows, key=lambda row: row[0]) if name.startswith("member ")]
 
 
-def format_results(kept: Kept, shipped: str) -> str:
+def format_results(stored: StoredResults, shipped: str) -> str:
     plain, reference, ours = (
-        get_tasks(kept, "plain DTW"),
-        get_tasks(kept, "reference"),
-        _get_shipped(kept, shipped),
+        get_tasks(stored, "plain DTW"),
+        get_tasks(stored, "reference"),
+        _get_shipped(stored, shipped),
     )
     lines = [
         "## One-shot accuracy in percent",
@@ -163,7 +163,7 @@ def format_results(kept: Kept, shipped: str) -> str:
             title,
             format_accuracy(plain.get(task)),
             format_accuracy(reference.get(task)),
-            format_member_mean(_list_members(kept), task),
+            format_member_mean(_list_members(stored), task),
             f"**{format_accuracy(ours.get(task))}**" if task in ours else "",
             format_difference(ours.get(task), reference.get(task)),
             goal,
@@ -189,15 +189,15 @@ def format_results(kept: Kept, shipped: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _get_value(tasks: Kept, task: str) -> float:
+def _get_value(tasks: StoredResults, task: str) -> float:
     return estimate_accuracy(tasks[task]).value if task in tasks else 0.0
 
 
-def format_rotated(kept: Kept, shipped: str) -> str:
+def format_rotated(stored: StoredResults, shipped: str) -> str:
     rows = {
-        "plain DTW": get_tasks(kept, "plain DTW"),
-        "reference": get_tasks(kept, "reference"),
-        "shipped": _get_shipped(kept, shipped),
+        "plain DTW": get_tasks(stored, "plain DTW"),
+        "reference": get_tasks(stored, "reference"),
+        "shipped": _get_shipped(stored, shipped),
     }
     lines = [
         "## Queries rotated by an unknown yaw",
@@ -210,19 +210,19 @@ def format_rotated(kept: Kept, shipped: str) -> str:
     ]
     for name, tasks in rows.items():
         if "msr10-turned" in tasks:
-            found, _ = estimate_difference(tasks["msr10-turned"], tasks["msr10"])
+            difference, _ = estimate_difference(tasks["msr10-turned"], tasks["msr10"])
             cells = [
                 name,
                 format_accuracy(tasks["msr10"]),
                 format_accuracy(tasks["msr10-turned"]),
-                f"{found.value:+.1f} ±{found.half:.1f}",
+                f"{difference.value:+.1f} ±{difference.half:.1f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
 
-def format_finetuned(kept: Kept, shipped: str) -> str:
-    found = kept.get("tuned", {}).get(shipped, {})
+def format_finetuned(stored: StoredResults, shipped: str) -> str:
+    tuned = stored.get("tuned", {}).get(shipped, {})
     lines = [
         "## Fine-tuning on the training classes of a protocol",
         "",
@@ -238,8 +238,8 @@ def format_finetuned(kept: Kept, shipped: str) -> str:
     ]
     notes = []
     for (task, way), (title, goal) in TUNED.items():
-        if task in found:
-            tasks = found[task]["tasks"]
+        if task in tuned:
+            tasks = tuned[task]["tasks"]
             start, after = tasks[f"{way}-start"], tasks[f"{way}-tuned"]
             cells = [
                 title,
@@ -249,15 +249,15 @@ def format_finetuned(kept: Kept, shipped: str) -> str:
             ]
             lines.append("| " + " | ".join([*cells, format_difference(after, start), goal]) + " |")
     for task, title in (("msr", "MSRAction3D"), ("ucla", "NW-UCLA")):
-        if task in found:
-            runs = found[task]["runs"]
+        if task in tuned:
+            runs = tuned[task]["runs"]
             stayed = sum(run["best_episode"] == 0 for run in runs)
             seconds = fmean(run["seconds"] for run in runs)
             notes.append(
                 f"- {title}: {len(runs)} trainings ({len({run['seed'] for run in runs})} seeds), {seconds:.0f} s each "
                 f"on a shared core. {_describe_selection(runs)}. In {stayed} trainings no step beat the selected model."
             )
-    with_raw = found.get("msr", {}).get("tasks", {})
+    with_raw = tuned.get("msr", {}).get("tasks", {})
     if "10-fused" in with_raw:
         ten, five = (
             f"{estimate_accuracy(with_raw[f'{way}-fused']).value:.1f} instead of "
@@ -269,22 +269,22 @@ def format_finetuned(kept: Kept, shipped: str) -> str:
             f"selected on the same validation classes, gives {ten} (10-way) and {five} (5-way). So the recipe does not "
             "add it."
         )
-    if not found:
+    if not tuned:
         lines[-2:] = ["Not measured for this model yet: run `benchmarks/recognition.py --part finetune`."]
     return "\n".join([*lines, "", *notes, ""] if notes else [*lines, ""])
 
 
-def _describe_selection(runs: Sequence[Kept]) -> str:
+def _describe_selection(runs: Sequence[StoredResults]) -> str:
     """Return how often the hubness correction and a single kind of members were selected."""
     hubness, alone = sum(run["hubness"] > 0 for run in runs), sum(bool(run["shares"]) for run in runs)
     return f"The hubness correction was selected in {hubness}, a single kind of members in {alone}"
 
 
-def format_encoders(kept: Kept) -> str:
+def format_encoders(stored: StoredResults) -> str:
     known = {"plain DTW", "reference", "shipped", None}
     rows = {
         key: row
-        for key, row in kept["models"].items()
+        for key, row in stored["models"].items()
         if row.get("name") not in known and not str(row.get("name")).startswith("member ")
     }
     if not rows:
@@ -313,17 +313,17 @@ def format_encoders(kept: Kept) -> str:
         cells = [format_accuracy(row["tasks"].get(task)) for task in tasks]
         weights = row["tasks"].get("cost", {}).get("weights", "")
         lines.append(f"| {row['name']} | " + " | ".join(cells) + f" | {weights:,} |")
-    return "\n".join([*lines, "", *_format_finetuned_encoders(kept, rows)])
+    return "\n".join([*lines, "", *_format_finetuned_encoders(stored, rows)])
 
 
-def _format_finetuned_encoders(kept: Kept, rows: Kept) -> list[str]:
+def _format_finetuned_encoders(stored: StoredResults, rows: StoredResults) -> list[str]:
     """Return the table of these encoders after fine-tuning."""
     lines = []
     for key, row in rows.items():
-        found = kept.get("tuned", {}).get(key, {})
+        tuned = stored.get("tuned", {}).get(key, {})
         cells = []
         for task, way in TUNED:
-            tasks = found.get(task, {}).get("tasks", {})
+            tasks = tuned.get(task, {}).get("tasks", {})
             start, after = tasks.get(f"{way}-start"), tasks.get(f"{way}-tuned")
             cells += [format_accuracy(after), format_difference(after, start)]
         if any(cells):
@@ -341,7 +341,7 @@ def _format_finetuned_encoders(kept: Kept, rows: Kept) -> list[str]:
     ]
 
 
-def format_labelling(kept: Kept, shipped: str) -> str:
+def format_labelling(stored: StoredResults, shipped: str) -> str:
     lines = [
         "## Labelling an archive",
         "",
@@ -360,9 +360,9 @@ def format_labelling(kept: Kept, shipped: str) -> str:
         "label-drawn": "MSRAction3D, 10 splits x 10 drawn sets of examples, 10 classes each",
     }
     models = {
-        "plain DTW": get_tasks(kept, "plain DTW"),
-        "reference": get_tasks(kept, "reference"),
-        "shipped": _get_shipped(kept, shipped),
+        "plain DTW": get_tasks(stored, "plain DTW"),
+        "reference": get_tasks(stored, "reference"),
+        "shipped": _get_shipped(stored, shipped),
     }
     for task, title in archives.items():
         for name, tasks in models.items():
@@ -376,7 +376,7 @@ def format_labelling(kept: Kept, shipped: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def format_cost(kept: Kept, shipped: str) -> str:
+def format_cost(stored: StoredResults, shipped: str) -> str:
     lines = [
         "## Cost",
         "",
@@ -387,14 +387,14 @@ def format_cost(kept: Kept, shipped: str) -> str:
         "|---|---|---|---|",
     ]
     models = {
-        "plain DTW": get_tasks(kept, "plain DTW"),
-        "reference": get_tasks(kept, "reference"),
-        "shipped": _get_shipped(kept, shipped),
+        "plain DTW": get_tasks(stored, "plain DTW"),
+        "reference": get_tasks(stored, "reference"),
+        "shipped": _get_shipped(stored, shipped),
     }
     for name, tasks in models.items():
         if "cost" in tasks:
-            found = tasks["cost"]
+            cost = tasks["cost"]
             lines.append(
-                f"| {name} | {found['encode_ms']:.1f} | {found['compare_ms']:.2f} | {found['weights']:,} |"
+                f"| {name} | {cost['encode_ms']:.1f} | {cost['compare_ms']:.2f} | {cost['weights']:,} |"
             )
     return "\n".join([*lines, ""])

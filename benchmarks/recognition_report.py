@@ -66,7 +66,7 @@ def open_tasks(episodes: int) -> Iterator[Task]:
     yield Task("MSRAction3D", data, list(split.test), "the authors' exemplars, 10 actions", whole=True)
     chosen = get_protocol("nwucla-crossview")
     data = chosen.open()
-    crossed = [one for one in chosen.splits(data) if len(set(one.name.split(" to "))) == 2]
+    crossed = [item for item in chosen.splits(data) if len(set(item.name.split(" to "))) == 2]
     drawn = [split.test[at] for split in crossed for at in range(min(episodes, len(split.test)))]
     yield Task(
         "NW-UCLA, cross-view",
@@ -91,7 +91,7 @@ def build_methods(data: Dataset) -> dict[str, FewShotModel]:
 
 def find_right_answers(model: FewShotModel, task: Task) -> list[list[bool]]:
     """Return for every episode and query whether the nearest action is the right one."""
-    found = []
+    right = []
     with Recogniser.load(model=model, threshold=0) as recogniser:
         for episode in task.episodes:
             names = [str(label) for label in episode.classes]
@@ -100,8 +100,8 @@ def find_right_answers(model: FewShotModel, task: Task) -> list[list[bool]]:
             for clip, number in zip(episode.support.tolist(), episode.support_labels.tolist(), strict=True):
                 recogniser.enrol(names[number], task.data[clip])
             queries = zip(episode.query.tolist(), episode.query_labels.tolist(), strict=True)
-            found.append([recogniser.recognise(task.data[clip]).nearest == names[n] for clip, n in queries])
-    return found
+            right.append([recogniser.recognise(task.data[clip]).nearest == names[n] for clip, n in queries])
+    return right
 
 
 def estimate_accuracy(right: list[list[bool]], whole: bool) -> Estimate:
@@ -121,8 +121,8 @@ def estimate_difference(
         first, second = (sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
         return estimate_paired_share(first, second, len(pairs)).times(100), mcnemar(first, second)
     each = [(sum(a) - sum(b)) / len(a) for a, b in zip(ours, others, strict=True)]
-    found, p = estimate_mean(each)
-    return found.times(100), p
+    difference, p = estimate_mean(each)
+    return difference.times(100), p
 
 
 def read_measured(model: FewShotModel) -> dict[str, Any]:
@@ -187,11 +187,11 @@ def format_page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[s
         "| | AUROC | false alarms | recognised | confused | calibration error |",
         "|---|---|---|---|---|---|",
     ]
-    for one in known["openset.json"]["results"]:
-        if "held out" in one["name"]:  # other actions of these data sets were used to fit
+    for result in known["openset.json"]["results"]:
+        if "held out" in result["name"]:  # other actions of these data sets were used to fit
             continue
         keys = ("auroc", "false_alarms", "recognised", "confused", "error")
-        lines.append(f"| {one['name']} | " + " | ".join(f"{one[key]:.3f}" for key in keys) + " |")
+        lines.append(f"| {result['name']} | " + " | ".join(f"{result[key]:.3f}" for key in keys) + " |")
     latency = known["latency.json"]
     lines += [
         "",
@@ -200,9 +200,9 @@ def format_page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[s
         f"One pass of the encoder takes {latency['encoder_ms']:.1f} ms ({latency['machine']}, "
         f"{latency['threads']} thread). Duration of one recognition in encoder passes ([details](latency.md)):",
         "",
-        "| " + " | ".join(f"{one['examples']} examples" for one in latency["sizes"]) + " |",
+        "| " + " | ".join(f"{size['examples']} examples" for size in latency["sizes"]) + " |",
         "|" + "---|" * len(latency["sizes"]),
-        "| " + " | ".join(f"{one['passes']:.2f}" for one in latency["sizes"]) + " |",
+        "| " + " | ".join(f"{size['passes']:.2f}" for size in latency["sizes"]) + " |",
         "",
         f"Model {about['model'][:8]}, commit {_format_commit(about['commit'])}, torch {about['versions']['torch']},"
         f" {about['seconds']:.0f} s.",
@@ -210,12 +210,12 @@ def format_page(rows: list[dict[str, Any]], known: dict[str, Any], about: dict[s
     return "\n".join([*lines, ""])
 
 
-def _format_interval(one: dict[str, float]) -> str:
-    return f"{one['value']:.1f} ({one['low']:.1f} to {one['high']:.1f})"
+def _format_interval(estimate: dict[str, float]) -> str:
+    return f"{estimate['value']:.1f} ({estimate['low']:.1f} to {estimate['high']:.1f})"
 
 
-def _format_signed(one: dict[str, float]) -> str:
-    return f"{one['value']:+.1f} ({one['low']:+.1f} to {one['high']:+.1f})"
+def _format_signed(estimate: dict[str, float]) -> str:
+    return f"{estimate['value']:+.1f} ({estimate['low']:+.1f} to {estimate['high']:+.1f})"
 
 
 def _format_commit(text: str | None) -> str:
@@ -227,8 +227,8 @@ def _format_p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _to_dict(one: Estimate) -> dict[str, float]:
-    return {"value": one.value, "low": one.low, "high": one.high}
+def _to_dict(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
 def measure_task(task: Task) -> dict[str, Any]:
@@ -242,15 +242,20 @@ def measure_task(task: Task) -> dict[str, Any]:
         "note": task.note,
         "episodes": len(task.episodes),
         "queries": sum(map(len, right[OURS])),
-        "accuracy": {name: _to_dict(estimate_accuracy(found, task.whole)) for name, found in right.items()},
+        "accuracy": {
+            name: _to_dict(estimate_accuracy(answers, task.whole)) for name, answers in right.items()
+        },
         "minus": {},
     }
     for name in (DTW, SOFT):
-        found, p = estimate_difference(right[OURS], right[name], task.whole)
-        row["minus"][name] = {**_to_dict(found), "p": p}
+        difference, p = estimate_difference(right[OURS], right[name], task.whole)
+        row["minus"][name] = {**_to_dict(difference), "p": p}
     if task.whole:  # an exemplar is its own nearest example
         count = len(task.episodes[0].support)
-        shares = {name: 100 * (sum(one[0]) + count) / (len(one[0]) + count) for name, one in right.items()}
+        shares = {
+            name: 100 * (sum(answers[0]) + count) / (len(answers[0]) + count)
+            for name, answers in right.items()
+        }
         row["with_exemplars"] = {"exemplars": count, **shares}
     return row
 

@@ -78,7 +78,7 @@ def mark_hits(distances: Tensor, episode: Episode) -> Tensor:
 def average_splits(distances: Tensor, splits: Sequence[Any]) -> Result:
     """Return the accuracy of each split over all its queries."""
     means = [
-        torch.cat([mark_hits(distances, one) for one in split.test]).double().mean().item()
+        torch.cat([mark_hits(distances, episode) for episode in split.test]).double().mean().item()
         for split in splits
     ]
     return {"over": "splits", "units": means}
@@ -105,7 +105,7 @@ def draw_one_person_episodes(data: Data, classes: Sequence[Any], seed: int) -> I
 
 def measure_msr(model: FewShotModel) -> dict[str, Result]:
     data, splits = load_data("msraction3d-splits"), get_protocol("msraction3d-splits").splits
-    found = compute_distances(model, data.motions, data.motions)
+    distances = compute_distances(model, data.motions, data.motions)
     ten, five = splits(data.dataset, way=10), splits(data.dataset, way=5)
     people = [
         replace(split, test=tuple(draw_one_person_episodes(data, split.test_classes, at)))
@@ -115,18 +115,18 @@ def measure_msr(model: FewShotModel) -> dict[str, Result]:
     exemplars = {"exemplars": fixed.test_variants["with exemplars"], "exemplars-without": fixed.test}
     archives = {
         "fixed": [fixed.test[0]],
-        "drawn": [one for split in ten for one in _draw_labelling_episodes(data, split)],
+        "drawn": [episode for split in ten for episode in _draw_labelling_episodes(data, split)],
     }
     return {
-        "msr10": average_splits(found, ten),
-        "msr5": average_splits(found, five),
-        "msr10-person": average_splits(found, people),
+        "msr10": average_splits(distances, ten),
+        "msr5": average_splits(distances, five),
+        "msr10-person": average_splits(distances, people),
         "msr10-turned": average_splits(compute_distances(model, data.rotated, data.motions), ten),
         **{
-            name: {"over": "queries", "units": mark_hits(found, episodes[0]).double().tolist()}
+            name: {"over": "queries", "units": mark_hits(distances, episodes[0]).double().tolist()}
             for name, episodes in exemplars.items()
         },
-        **{f"label-{name}": measure_labelling(found, episodes) for name, episodes in archives.items()},
+        **{f"label-{name}": measure_labelling(distances, episodes) for name, episodes in archives.items()},
     }
 
 
@@ -160,14 +160,14 @@ def measure_labelling(distances: Tensor, episodes: Sequence[Episode]) -> Result:
             spread_labels(near, order[torch.randperm(len(order), generator=generator)], label_all) == truth
             for _ in range(SHUFFLES if len(episodes) == 1 else 1)
         ]
-        found = {
+        accuracies = {
             "all": spread_labels(near, order, label_all) == truth,
             "nearest": mark_hits(distances, episode),
             "labelled": is_labelled,
             "right_of_labelled": (labels == truth)[is_labelled],
             "shuffled": torch.cat(shuffled),
         }
-        rows.append({name: some.double().mean().item() for name, some in found.items()})
+        rows.append({name: some.double().mean().item() for name, some in accuracies.items()})
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -179,25 +179,25 @@ def spread_labels(near: Neighbours, order: Tensor, config: LabelConfig) -> Tenso
 
 def measure_ucla(model: FewShotModel) -> dict[str, Result]:
     data = load_data("nwucla-crossview")
-    found = compute_distances(model, data.motions, data.motions)
+    distances = compute_distances(model, data.motions, data.motions)
     splits = get_protocol("nwucla-crossview").splits(data.dataset)
     published = get_protocol("nwucla-published").splits(data.dataset)
     same = [split for split in splits if split.name[0] == split.name[-1]]
     return {
-        "ucla-same": average_splits(found, same),
-        "ucla-other": average_splits(found, [split for split in splits if split not in same]),
-        "ucla-published": average_splits(found, published),
+        "ucla-same": average_splits(distances, same),
+        "ucla-other": average_splits(distances, [split for split in splits if split not in same]),
+        "ucla-published": average_splits(distances, published),
     }
 
 
 def measure_sbu(model: FewShotModel) -> dict[str, Result]:
     data = load_data("sbu")
     (split,) = get_protocol("sbu").splits(data.dataset)
-    found = compute_distances(model, data.motions, data.motions)
+    distances = compute_distances(model, data.motions, data.motions)
     return {
         "sbu": {
             "over": "episodes",
-            "units": [mark_hits(found, one).double().mean().item() for one in split.test],
+            "units": [mark_hits(distances, episode).double().mean().item() for episode in split.test],
         }
     }
 
@@ -224,14 +224,14 @@ def measure_cost(model: FewShotModel) -> dict[str, Result]:
 def measure_fusion(model: FewShotModel) -> dict[str, Result]:
     """Return the accuracy on MSRAction3D if the distance of the reference is added, with a weight from validation."""
     data = load_data("msraction3d-splits")
-    own, raw = (compute_distances(one, data.motions, data.motions) for one in (model, FewShotModel.raw()))
+    own, raw = (compute_distances(part, data.motions, data.motions) for part in (model, FewShotModel.raw()))
     own, raw = own / own.median(), raw / raw.median()
-    found = {}
+    results = {}
     for way in (10, 5):
         units = []
         for split in get_protocol("msraction3d-splits").splits(data.dataset, way=way):
             scores = [
-                torch.cat([mark_hits(own + weight * raw, one) for one in add_distractors(split)])
+                torch.cat([mark_hits(own + weight * raw, episode) for episode in add_distractors(split)])
                 .double()
                 .mean()
                 .item()
@@ -240,8 +240,8 @@ def measure_fusion(model: FewShotModel) -> dict[str, Result]:
             ]
             chosen = FUSED[scores.index(max(scores))]
             units += average_splits(own + chosen * raw, [split])["units"]
-        found[f"{way}-fused"] = {"over": "splits", "units": units}
-    return found
+        results[f"{way}-fused"] = {"over": "splits", "units": units}
+    return results
 
 
 SECTIONS = {"msr": measure_msr, "ucla": measure_ucla, "sbu": measure_sbu, "cost": measure_cost}

@@ -74,15 +74,15 @@ def main() -> None:
         shown = subprocess.run(
             [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True
         )
-        found = json.loads(shown.stdout)
-        rows.append(f"| {name} | {found['seconds']:.2f} | {found['gigabytes']:.2f} |")
+        measured = json.loads(shown.stdout)
+        rows.append(f"| {name} | {measured['seconds']:.2f} | {measured['gigabytes']:.2f} |")
         print(rows[-1], flush=True)
     page = f"""# Training with views of query and support: time and memory
 
 Written by `benchmarks/six_d.py`. One training episode as the paper has it: {WAY}-way 1-shot with one query,
 {BLOCKS} blocks per motion, 25 joints, S²GC with the sizes of NTU-60 (d = 64, d' = 100), RBF distance, shift 1,
 recipe `authors`; forward, backward and optimiser step. CPU seconds of one thread per episode, the least of
-{STEPS} steps; memory is the peak of the whole process, which holds about {found["before"]:.1f} GB before the
+{STEPS} steps; memory is the peak of the whole process, which holds about {measured["before"]:.1f} GB before the
 first step.
 
 | case | seconds per episode | peak GB |

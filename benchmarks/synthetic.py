@@ -92,13 +92,13 @@ def measure(
 ) -> Outcome:
     """Recognise ``per_action`` queries of every action against exemplars of several subjects in turn."""
     data = open_synthetic(seed, subjects=subjects, takes=1)
-    labels, people, seen = (np.array(values) for values in (data.labels, data.subjects, data.views))
+    labels, people, cameras = (np.array(values) for values in (data.labels, data.subjects, data.views))
     names = list(dict.fromkeys(data.labels))
     rng = np.random.default_rng(seed)
     rows: list[tuple[np.ndarray, ...]] = []
     for subject in range(exemplar_subjects):
-        exemplars = np.flatnonzero((people == subject) & (seen == "centre"))
-        others = np.flatnonzero((people != subject) & (seen != "centre"))
+        exemplars = np.flatnonzero((people == subject) & (cameras == "centre"))
+        others = np.flatnonzero((people != subject) & (cameras != "centre"))
         queries = np.concatenate(
             [rng.choice(others[labels[others] == name], per_action, replace=False) for name in names]
         )
@@ -106,7 +106,7 @@ def measure(
             prepare_clips(data, queries.tolist()), prepare_clips(data, exemplars.tolist()), views
         )
         correct = labels[exemplars][index.numpy()] == labels[queries][:, None]
-        rows.append((correct[:, 0], correct[:, 1], labels[queries], seen[queries]))
+        rows.append((correct[:, 0], correct[:, 1], labels[queries], cameras[queries]))
     return Outcome(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 

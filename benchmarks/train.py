@@ -141,10 +141,10 @@ def compute_plain_distances(
 ) -> Tensor:
     """Return the distances [query, support] of prepared clips [frame, joint, 3]."""
     angles = [-30.0, -15.0, 0.0, 15.0, 30.0]
-    seen = [compute_plain_features(encoder, clip, angles) for clip in queries]
+    query_views = [compute_plain_features(encoder, clip, angles) for clip in queries]
     recorded = [compute_plain_features(encoder, clip, [0.0])[0] for clip in supports]
     rows = []
-    for views in seen:
+    for views in query_views:
         row = []
         for support in recorded:
             cost = torch.stack([
@@ -236,8 +236,8 @@ def check_same(learner: Learner, align: Alignment) -> dict[str, float]:
     compute_plain_loss(theirs, episode).backward()
     others = [weight.grad for weight in model.parameters() if weight.grad is not None]
     value = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    whole = torch.cat([one.flatten() for one in others])
-    slope = ((torch.cat([one.flatten() for one in gradients]) - whole).norm() / whole.norm()).item()
+    whole = torch.cat([gradient.flatten() for gradient in others])
+    slope = ((torch.cat([gradient.flatten() for gradient in gradients]) - whole).norm() / whole.norm()).item()
     if not (value < 1e-4 and slope < 1e-2):
         raise SystemExit(f"the two versions differ: distances by {value:.2g}, gradients by {slope:.2g}")
     return {"relative difference of distances": value, "relative difference of gradients": slope}
@@ -247,12 +247,12 @@ def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
     """Return the milliseconds of each part of a step."""
     model, store = learner.model, learner.store
     model.train()
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
 
     def time_part(name: str, work: Callable[[], Any]) -> Any:
         start = time.process_time()
         result = work()
-        found.setdefault(name, []).append(1e3 * (time.process_time() - start))
+        times.setdefault(name, []).append(1e3 * (time.process_time() - start))
         return result
 
     for number in range(rounds):
@@ -277,7 +277,7 @@ def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
         )
         time_part("optimiser", learner.optimiser.step)
         del blocks
-    return {name: statistics.median(values) for name, values in found.items()}
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def measure_peak(size: int = 1024, rounds: int = 20) -> float:
@@ -314,7 +314,7 @@ def measure_by_pairs(task: Task, rounds: int = 7) -> dict[str, dict[str, float]]
     times: dict[int, list[float]] = {queries: [] for queries in learners}
     for number in range(rounds + 1):
         for queries, learner in learners.items():
-            spent = measure_seconds(lambda one=learner, k=number: one.step(k))
+            spent = measure_seconds(lambda measured_learner=learner, k=number: measured_learner.step(k))
             if number:
                 times[queries].append(1e3 * spent)
     rows = {}

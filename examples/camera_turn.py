@@ -54,8 +54,8 @@ def make_wave(frames: int, speed: float, reach: float, seed: int) -> torch.Tenso
 def rotate_about_vertical(motion: torch.Tensor, degrees: torch.Tensor) -> torch.Tensor:
     """Return the motion rotated about the vertical axis through the hip, for each angle: [frame, angle, joint, 3]."""
     radians = torch.deg2rad(degrees.double())
-    zero, one = torch.zeros_like(radians), torch.ones_like(radians)
-    rows = [radians.cos(), zero, radians.sin(), zero, one, zero, -radians.sin(), zero, radians.cos()]
+    zeros, ones = torch.zeros_like(radians), torch.ones_like(radians)
+    rows = [radians.cos(), zeros, radians.sin(), zeros, ones, zeros, -radians.sin(), zeros, radians.cos()]
     rotation = torch.stack(rows, -1).view(-1, 3, 3).float()
     return torch.einsum("aij,tkj->taki", rotation, motion - motion[:, :1])
 
@@ -77,13 +77,13 @@ def main() -> None:
     cost = (
         torch.cdist(features[0].flatten(0, 1), recorded[0]).square().view(-1, len(ANGLES), len(recorded[0]))
     )
-    found = jeanie.trace(cost.transpose(1, 2)[None])[0]
-    turn = -ANGLES[found.path[:, 2]].double().mean()
+    alignment = jeanie.trace(cost.transpose(1, 2)[None])[0]
+    turn = -ANGLES[alignment.path[:, 2]].double().mean()
 
     print(f"rotation of the second camera        {truth:6.1f} degrees")
     print(f"rotation found by the alignment      {float(turn):6.1f} degrees (views in steps of 15)")
     print(f"distance without views               {float(plain):6.2f}")
-    print(f"distance with views                  {float(best):6.2f}   backend: {found.backend}")
+    print(f"distance with views                  {float(best):6.2f}   backend: {alignment.backend}")
 
     figure = jeanie.make_figure(10, 6)
     top, bottom = figure.subfigures(2, 1, height_ratios=(2, 3))
@@ -91,7 +91,7 @@ def main() -> None:
         top.subplots(1, 2), (support, query + REST[0]), ("C0", "C1"), strict=True
     ):
         jeanie.draw_poses(axes, motion[:: len(motion) // 6][:6], BONES, colour=colour)
-    jeanie.draw_alignment(bottom, found, view_labels=[[f"{-a}°" for a in ANGLES.tolist()]])
+    jeanie.draw_alignment(bottom, alignment, view_labels=[[f"{-a}°" for a in ANGLES.tolist()]])
     target = Path("runs/demo/alignment.png")
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=110)

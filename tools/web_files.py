@@ -97,15 +97,15 @@ def fetch(package: Package) -> dict[str, bytes]:
         sys.exit(f"{package.name} {package.version}: SHA-256 is {digest}, expected {package.sha256}")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         members = [member for member in archive if member.isfile()]
-        return {one.name.removeprefix("package/"): archive.extractfile(one).read() for one in members}
+        return {item.name.removeprefix("package/"): archive.extractfile(item).read() for item in members}
 
 
 def load_schema(name: str) -> ModuleType:
     """Load a flatbuffers schema of the package mediapipe, without importing mediapipe itself."""
-    found = importlib.util.find_spec("mediapipe")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("mediapipe")
+    if package is None or not package.submodule_search_locations:
         sys.exit("mediapipe is missing; run make setup")
-    path = Path(found.submodule_search_locations[0]) / "tasks/metadata" / f"{name}.py"
+    path = Path(package.submodule_search_locations[0]) / "tasks/metadata" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -167,7 +167,10 @@ def build_model(files: dict[str, bytes], networks: dict[str, tuple[str, float, f
 def expect_packages() -> dict[str, str]:
     """Return what the manifest says if the files belong to the packages of this script."""
     own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    return {"script": own, **{one.name: f"{one.version} {one.sha256}" for one in (TASKS_VISION, POSE)}}
+    return {
+        "script": own,
+        **{package.name: f"{package.version} {package.sha256}" for package in (TASKS_VISION, POSE)},
+    }
 
 
 def is_current() -> bool:

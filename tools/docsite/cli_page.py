@@ -16,7 +16,7 @@ def list_commands() -> dict[str, Any]:
     commands = {}
     for name, command in typer.main.get_command(app).commands.items():
         if below := getattr(command, "commands", None):
-            commands |= {f"{name} {inner}": found for inner, found in below.items()}
+            commands |= {f"{name} {inner}": subcommand for inner, subcommand in below.items()}
         else:
             commands[name] = command
     return commands

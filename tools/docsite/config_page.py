@@ -24,14 +24,16 @@ def list_configurations() -> list[type[Config]]:
         is_source = spec is not None and str(spec.origin).endswith(".py")
         if is_source and not module.name.endswith("__main__") and ".triton_" not in module.name:
             importlib.import_module(module.name)
-    found: dict[str, type[Config]] = {}
+    configurations: dict[str, type[Config]] = {}
     waiting: list[type[Config]] = [Config]
     while waiting:
         for model in waiting.pop().__subclasses__():
             waiting.append(model)
             if not model.__name__.startswith("_") and model.__module__.startswith("jeanie."):
-                found[f"{model.__module__}.{model.__qualname__}"] = model
-    return sorted(found.values(), key=lambda model: (model.__name__ not in jeanie.__all__, model.__module__))
+                configurations[f"{model.__module__}.{model.__qualname__}"] = model
+    return sorted(
+        configurations.values(), key=lambda model: (model.__name__ not in jeanie.__all__, model.__module__)
+    )
 
 
 def list_options(model: type[Config]) -> dict[str, tuple[str, str, str]]:

@@ -69,8 +69,14 @@ def _make_poses() -> list[dict[str, list[list[float]]]]:
     world = joints[:, SOURCES] * np.array([-1, -1, 1], np.float32)
     picture = world * np.array([0.3, 0.4, 0.4], np.float32) + np.array([0.5, 0.5, 0], np.float32)
     return [
-        {name: [[*(round(float(one), 3) for one in point), 1.0] for point in points] for name, points in pair}
-        for pair in ((("image", one), ("world", other)) for one, other in zip(picture, world, strict=True))
+        {
+            name: [[*(round(float(value), 3) for value in point), 1.0] for point in points]
+            for name, points in pair
+        }
+        for pair in (
+            (("image", image_points), ("world", world_points))
+            for image_points, world_points in zip(picture, world, strict=True)
+        )
     ]
 
 

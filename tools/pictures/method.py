@@ -43,8 +43,8 @@ def draw_views() -> None:
 def draw_path() -> None:
     """Draw the best path of a pair through query blocks, support blocks and views."""
     pair = _get_turning_pair()
-    found = jeanie.trace(pair.cost[None].double(), gamma=0, shift=1)[0]
-    t, s, v = (found.path[:, axis].numpy() for axis in range(3))
+    alignment = jeanie.trace(pair.cost[None].double(), gamma=0, shift=1)[0]
+    t, s, v = (alignment.path[:, axis].numpy() for axis in range(3))
     figure = plt.figure(figsize=(9, 5.2), layout="constrained")
     axis = figure.add_subplot(projection="3d", computed_zorder=False)
     blocks, supports, views = pair.cost.shape
@@ -71,9 +71,9 @@ def draw_two_methods() -> None:
         pair = _get_turning_pair(other)
         cost = pair.cost[None].double()
         smooth, free = (jeanie.trace(cost, gamma=0, shift=shift)[0] for shift in (1, len(ANGLES)))
-        for found, name, colour, style in ((free, "FVM", BLUE, "s--"), (smooth, "JEANIE", ORANGE, "o-")):
-            angles = [ANGLES[view] for view in found.path[:, 2].tolist()]
-            label = f"{name}: distance {float(found.distance):.2f}"
+        for alignment, name, colour, style in ((free, "FVM", BLUE, "s--"), (smooth, "JEANIE", ORANGE, "o-")):
+            angles = [ANGLES[view] for view in alignment.path[:, 2].tolist()]
+            label = f"{name}: distance {float(alignment.distance):.2f}"
             axis.plot(
                 range(len(angles)), angles, style, color=colour, linewidth=1.8, markersize=5, label=label
             )
@@ -147,12 +147,18 @@ def _draw_features(axis, pair) -> None:
 
 
 def _draw_costs(axis, pair) -> None:
-    found = jeanie.trace(pair.cost[None].double(), gamma=0, shift=1)[0]
+    alignment = jeanie.trace(pair.cost[None].double(), gamma=0, shift=1)[0]
     best = pair.cost.amin(-1)
     axis.imshow(best.numpy(), cmap="Greys", origin="lower", aspect="auto")
-    angles = [ANGLES[view] for view in found.path[:, 2].tolist()]
+    angles = [ANGLES[view] for view in alignment.path[:, 2].tolist()]
     points = axis.scatter(
-        found.path[:, 1], found.path[:, 0], c=angles, cmap="viridis", s=52, edgecolors="white", linewidths=0.8
+        alignment.path[:, 1],
+        alignment.path[:, 0],
+        c=angles,
+        cmap="viridis",
+        s=52,
+        edgecolors="white",
+        linewidths=0.8,
     )
     axis.figure.colorbar(points, ax=axis, label="view (degrees)", shrink=0.85)
     axis.set_xlabel("support block")
