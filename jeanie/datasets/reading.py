@@ -184,7 +184,7 @@ def _complete_layout(path: Path, motion: Motion, declared: Declaration) -> Motio
 
 
 def _check_markers(path: Path, motion: Motion) -> None:
-    """Raise DataError if the markers of a laboratory are of no known set, so that hardly any joint is known."""
+    """Raise DataError if the markers of a laboratory are not a known set, so that hardly any joint is known."""
     joints = motion.layout.joints
     if motion.layout.name not in _MARKER_FORMATS or len(joints) < _MIN_JOINTS:
         return

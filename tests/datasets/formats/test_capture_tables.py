@@ -69,7 +69,7 @@ def test_unknown_markers_are_refused_until_a_layout_file_names_them(write_file, 
     markers = {f"M{number}": places for number, places in enumerate(plug_in_gait().values())}
     path = write_file(nexus(markers), "walk.csv")
     with pytest.raises(
-        DataError, match=r"no known set \(Plug-in Gait, .*it has m0, m1, .*jeanie layout FILE"
+        DataError, match=r"not a known set \(Plug-in Gait, .*it has m0, m1, .*jeanie layout FILE"
     ):
         read_motion(path)
     made = CliRunner().invoke(app, ["layout", str(path), "--out", str(tmp_path / "lab.toml"), "--json"])
