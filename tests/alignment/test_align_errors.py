@@ -1,4 +1,4 @@
-"""Bad input is refused at the edge, and the message says what was expected, what came, and what to do."""
+"""Bad input is refused at the edge, and the message says what was expected, what was given, and what to do."""
 
 import math
 

@@ -356,7 +356,7 @@ def test_the_commands_train_a_lifter_and_apply_it(tmp_path):
         open_archive(tmp_path / "out")[0].joints, Lifter.load(out).lift(open_kinetics(root)[0]).joints
     )
     code, facts = run("apply", tmp_path / "out", tmp_path / "twice")
-    assert (code, "3-D joints already" in facts["error"]) == (2, True)
+    assert (code, "already has 3-D joints" in facts["error"]) == (2, True)
     write_archive([known[at] for at in clips if known.subjects[at] == 3], tmp_path / "one", name="synthetic")
     code, facts = run("train", tmp_path / "one", out)
     assert (code, "no subjects" in facts["error"]) == (2, True)

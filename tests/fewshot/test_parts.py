@@ -98,7 +98,7 @@ def test_other_settings_keep_the_parts_of_a_model():
     assert changed.config.encoder == model.config.encoder
     assert_close(changed.encoder.state_dict(), model.encoder.state_dict())
     assert changed.encoder.net.module is not model.encoder.net.module
-    with pytest.raises(ConfigError, match="another network"):
+    with pytest.raises(ConfigError, match="a different network"):
         model.with_config({"encoder.options": {"width": 9}})
     with pytest.raises(ConfigError, match="not the base distance"):
         model.with_config({"align.metric": "other:distance"})
