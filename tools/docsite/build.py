@@ -47,7 +47,8 @@ def collect(source: Path) -> None:
     shutil.copy(ROOT / "docs" / "results.schema.json", source)
     shutil.copy(OWN / "conf.py", source)
     (source / "_static").mkdir()
-    shutil.copy(OWN / "jeanie.css", source / "_static")
+    for name in ("jeanie.css", "jeanie.js"):
+        shutil.copy(OWN / name, source / "_static")
     _write_sections(source)
 
 
