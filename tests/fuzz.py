@@ -33,7 +33,7 @@ from jeanie.errors import DataError, RecordingWarning
 __all__ = ["main"]
 
 CPU_SECONDS = 10.0
-SILENT_SECONDS = 150
+SILENT_SECONDS = 400  # of a process that hangs; long, because a busy machine makes CPU seconds last
 MEMORY = 3 * 2**29  # in addition to the process after its imports
 
 
