@@ -121,6 +121,9 @@ def _open_page(**options: Any) -> Iterator[tuple[Page, Browser]]:
                     "**/static/pose_worker.js",
                     lambda route: route.fulfill(body=worker, content_type="text/javascript"),
                 )
+                context.add_init_script(
+                    "delete HTMLVideoElement.prototype.requestVideoFrameCallback"
+                )  # real time
                 page = context.new_page()
                 page.clock.install()
                 page.goto(url)

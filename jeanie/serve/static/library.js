@@ -18,19 +18,25 @@ const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 function ask(dialog) {
   return new Promise((resolve) => {
     dialog.returnValue = "";
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+    dialog.onclose = () => { if (!dialog.open) resolve(dialog.returnValue === "ok"); };  // open: it was asked again at once
     dialog.showModal();
   });
 }
 
 export function showLibrary(page) {
+  /** Show the actions again. The focus stays where it is, or goes to the list if its button is no longer there. */
   async function refresh() {
     const { actions } = await request("GET", "/actions");
     page.counter.setActions(actions.map(({ label }) => label));
     if (actions.length) page.guide.finish("record");
     find("no-actions").hidden = actions.length > 0;
     find("labels").replaceChildren(...actions.map(({ label }) => make("option", "", { value: label })));
-    find("actions").replaceChildren(...await Promise.all(actions.map(makeAction)));
+    const items = await Promise.all(actions.map(makeAction));
+    const focused = find("actions").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? "" : null;
+    const open = [...find("actions").querySelectorAll("details[open]")].map(({ dataset }) => dataset.label);
+    find("actions").replaceChildren(...items);
+    for (const details of find("actions").querySelectorAll("details")) details.open = open.includes(details.dataset.label);
+    if (focused !== null) (find("actions").querySelector(`[aria-label="${CSS.escape(focused)}"]`) ?? find("library-title")).focus();
   }
 
   async function makeAction({ label, examples, negative }) {
@@ -45,12 +51,14 @@ export function showLibrary(page) {
     item.append(canvas, make("h3", label), make("p", facts), buttons);
     const listed = await request("GET", `/examples${ofLabel(label)}`);
     item.append(makeExamples(listed));
-    request("GET", `/examples/${listed.examples.at(-1)}`).then((motion) => playBody(canvas, motion), page.complain);
+    if (listed.examples.length) {
+      request("GET", `/examples/${listed.examples.at(-1)}`).then((motion) => playBody(canvas, motion), page.complain);
+    }
     return item;
   }
 
   function makeExamples({ label, examples, negative }) {
-    const details = make("details"), list = make("ul", "", { class: "examples" });
+    const details = make("details", "", { "data-label": label }), list = make("ul", "", { class: "examples" });
     const row = (number, kind) => {
       const item = make("li", `${kind} ${number}`);
       const button = make("button", "Delete", { type: "button", "aria-label": `Delete ${kind.toLowerCase()} ${number} of ${label}` });
@@ -75,6 +83,7 @@ export function showLibrary(page) {
     const renamed = await request("PATCH", `/actions${ofLabel(label)}`, { label: find("new-name").value });
     page.say(`${label} is called ${renamed.label} now.`);
     await refresh();
+    find("actions").querySelector(`[aria-label="Rename ${CSS.escape(renamed.label)}"]`)?.focus();
   }
 
   async function deleteAction(label) {

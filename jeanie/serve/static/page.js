@@ -6,11 +6,11 @@ import { showLibrary } from "/static/library.js";
 import { showCounter } from "/static/counter.js";
 import { LAYOUT, PoseFinder, drawPoses } from "/static/pose.js";
 import { showTakes } from "/static/takes.js";
+import { listPictures } from "/static/video.js";
 
 const find = (id) => document.getElementById(id);
 const root = document.documentElement;
 const KEEP_SECONDS = 90;  // of past frames
-const VIDEO_RATE = 30;  // frames per second that are looked at in a video
 const MAX_WAITING = 30;  // frames that a video may be ahead of the service
 
 const page = {
@@ -68,11 +68,13 @@ function showGuide() {
 }
 
 function setSource(kind) {
+  const hadFocus = [find("camera"), find("stop")].includes(document.activeElement);
   page.source = kind;
   find("stage").dataset.source = kind || "none";
   find("stage-hint").hidden = Boolean(kind);
   find("stop").hidden = !kind;
   find("camera").hidden = Boolean(kind);
+  if (hadFocus) find(kind ? "stop" : "camera").focus();
   page.takes.update();
 }
 
@@ -140,8 +142,8 @@ async function startCamera() {
   const start = performance.now();
   let count = 0, since = start;
   while (run === page.run) {
-    await new Promise(requestAnimationFrame);
-    if (video.readyState < 2) continue;
+    await waitForPicture(video);
+    if (run !== page.run || video.readyState < 2) continue;
     const seconds = (performance.now() - start) / 1000;
     await look(await createImageBitmap(video), video.videoWidth, video.videoHeight, seconds, run);
     count += 1;
@@ -151,6 +153,11 @@ async function startCamera() {
       since = performance.now();
     }
   }
+}
+
+/** Wait for the next picture of a camera: the model looks at each one once. */
+function waitForPicture(video) {
+  return new Promise((resolve) => (video.requestVideoFrameCallback ? video.requestVideoFrameCallback(resolve) : requestAnimationFrame(resolve)));
 }
 
 /** Look at every frame of a video, however long the model takes for each. */
@@ -167,22 +174,19 @@ async function openVideo(file) {
   openStream();
   setSource("video");
   page.guide.finish("source");
-  const steps = Math.max(2, Math.floor(video.duration * VIDEO_RATE));
-  for (let step = 0; step < steps && run === page.run; step++) {
-    const seconds = (step + 0.5) / VIDEO_RATE;
-    await new Promise((resolve) => {
-      video.onseeked = resolve;
-      video.currentTime = Math.min(seconds, video.duration);
-    });
-    await look(await createImageBitmap(video), video.videoWidth, video.videoHeight, step / VIDEO_RATE, run);
-    find("speed").textContent = `${Math.round(100 * (step + 1) / steps)} % of ${file.name}`;
+  let count = 0;
+  for await (const { picture, seconds } of listPictures(video)) {
+    if (run !== page.run) return;
+    await look(picture, video.videoWidth, video.videoHeight, seconds, run);
+    count += 1;
+    find("speed").textContent = `${Math.round(100 * Math.min(1, seconds / video.duration))} % of ${file.name}`;
     while (run === page.run && page.stream.sent - page.stream.acknowledged > MAX_WAITING && page.stream.socket.readyState < 2) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
   if (run !== page.run) return;
   await page.stream.end();
-  page.say(`${file.name}: ${steps} frames.`);
+  page.say(`${file.name}: ${count} frames.`);
   page.takes.onVideoEnd();
   root.dataset.videos = String(Number(root.dataset.videos || 0) + 1);
 }
@@ -208,9 +212,9 @@ async function stop() {
   page.run += 1;
   const video = find("video");
   for (const track of video.srcObject?.getTracks() ?? []) track.stop();
-  video.srcObject = null;
   if (video.src) URL.revokeObjectURL(video.src);
   video.removeAttribute("src");
+  video.srcObject = null;  // ends what is shown
   const stream = page.stream;
   page.stream = null;
   stream?.close();
@@ -241,7 +245,6 @@ find("camera").addEventListener("click", page.guard(startCamera));
 find("stop").addEventListener("click", page.guard(async () => {
   await stop();
   page.say("Stopped.");
-  find("camera").focus();
 }));
 chooseFile("video-file", "video-input", openVideo);
 chooseFile("skeleton-file", "skeleton-input", openSkeleton);
