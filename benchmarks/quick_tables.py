@@ -92,7 +92,7 @@ def write_ntu120(root: Path) -> None:
             chosen = {(s, 3) for s in setups} | {(setups[0], c) for c in (1, 2, 3)}
             for (s, c), p in product(sorted(chosen), (1, 2, 3, 4, 5, 6, 8)):
                 yield Motion(
-                    body(25, a, 100 * s + 10 * p + c).astype(np.float32), LAYOUTS["ntu25"], label=a, subject=p,
+                    body(25, a, 100 * s + 10 * p + c).astype(np.float32), LAYOUTS["ntu25"], label=a, subject=p, setup=s,
                     view=c, name=f"S{s:03}C{c:03}P{p:03}R001A{a:03}",
                 )  # fmt: skip
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import numbers
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "valid": np.dtype("u1"),
     "names": np.dtype("u1"),
 }
+_JOURNAL = "journal.jsonl"
+_FILES = {*(f"{key}.npy" for key in _DTYPES), "index.npy", "report.json", "archive.json", _JOURNAL}
 
 
 class ArchiveLocked(DataError):
@@ -117,7 +120,7 @@ class ArchiveWriter:
         if is_other and not (self.out.is_dir() and not any(self.out.iterdir())):
             raise ConfigError(f"{self.out}: exists and is not an archive; choose another path or remove it")
         self.partial.mkdir(parents=True, exist_ok=True)
-        self._journal = self._open_file("journal.jsonl")
+        self._journal = self._open_file(_JOURNAL)
         self._lock()
         self._arrays = {key: self._open_file(f"{key}.npy") for key in _DTYPES}
         return self
@@ -203,7 +206,7 @@ class ArchiveWriter:
         self._sync_time = monotonic()
 
     def commit(self, report: dict[str, Any]) -> None:
-        """Complete the archive and replace the old one."""
+        """Complete the archive and replace the old one; other files in its folder are kept."""
         self.sync()
         for key, file in self._arrays.items():
             file.seek(0)
@@ -216,10 +219,22 @@ class ArchiveWriter:
         write_to_disk(self.partial / "index.npy", format_header(ROW, len(rows)) + rows.tobytes())
         write_to_disk(self.partial / "report.json", json.dumps(report, indent=1).encode())
         write_to_disk(self.partial / "archive.json", json.dumps(about, indent=1).encode())
+        self._copy_other_files()
         sync_folder(self.partial)
         replace_folder(self.partial, self.out)
         self._is_committed = True
-        (self.out / "journal.jsonl").unlink(missing_ok=True)
+        (self.out / _JOURNAL).unlink(missing_ok=True)
+
+    def _copy_other_files(self) -> None:
+        """Copy files that are not part of the archive, such as a ``setups.csv`` of the user, from its old folder."""
+        for path in self.out.iterdir() if self.out.exists() else ():
+            copy = self.partial / path.name
+            if path.name in _FILES:
+                continue
+            if path.is_dir():
+                shutil.copytree(path, copy, dirs_exist_ok=True)
+            elif path.is_file():
+                shutil.copy2(path, copy)
 
     def _reset(self) -> None:
         self._rows: list[tuple[Any, ...]] = []
@@ -241,7 +256,7 @@ class ArchiveWriter:
             try:
                 fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 was_replaced = not os.path.samestat(
-                    os.fstat(self._journal.fileno()), os.stat(self.partial / "journal.jsonl")
+                    os.fstat(self._journal.fileno()), os.stat(self.partial / _JOURNAL)
                 )
             except OSError:
                 was_replaced = True

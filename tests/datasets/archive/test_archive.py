@@ -260,6 +260,21 @@ def test_the_old_archive_stays_until_the_new_one_is_there(tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_files_of_the_user_in_the_folder_survive_a_new_archive(tmp_path):
+    out = tmp_path / "a"
+    write_archive(make_motions(2), out, name="old")
+    (out / "setups.csv").write_text("setup,height,distance\n18,1.7,3.5\n")
+    (out / "notes" / "deep").mkdir(parents=True)
+    (out / "notes" / "deep" / "readme").write_text("mine")
+    (out / "nowhere").symlink_to(tmp_path / "missing")
+    for name in ("new", "newer"):
+        write_archive(make_motions(3), out, name=name)
+        assert (open_archive(out).name, len(open_archive(out))) == (name, 3)
+        assert (out / "setups.csv").read_text().endswith("18,1.7,3.5\n")
+        assert (out / "notes" / "deep" / "readme").read_text() == "mine"
+    assert os.listdir(tmp_path) == ["a"]
+
+
 def test_a_system_without_folder_swap_keeps_a_backup(tmp_path, monkeypatch):
     out = tmp_path / "a"
     write_archive(make_motions(2), out, name="old")
