@@ -11,6 +11,7 @@ from stand_ins import stand_in
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
+from jeanie.errors import DataError
 from jeanie.evaluation import evaluate as evaluation
 from jeanie.evaluation.protocols import PROTOCOLS, Protocol
 from jeanie.fewshot.losses import Loss
@@ -27,6 +28,35 @@ def run_command(*words):
     said = CliRunner().invoke(app, [str(word) for word in words])
     assert said.exit_code == 0, said.output
     return json.loads(said.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_validation_and_training_episodes_have_several_supports_too(name):
+    """With classes or subjects held out for validation, as by default."""
+    dataset, way, shot = stand_in(name), 4, 2
+    free = 5 if name in ("nwucla-crossview", "sbu") else None
+    way = 3 if name == "sbu" else way
+    split = PROTOCOLS[name].splits(dataset, way=way, shot=shot, train_classes=free)[-1]
+    training = split.training_episodes(dataset, queries=1, query_classes=1, count=2, seed=0)
+    for episode in (*split.validation[:2], *split.test[:2], *training):
+        counts = torch.bincount(episode.support_labels).tolist()
+        assert counts == [shot] * len(episode.classes)
+        assert not set(episode.support.tolist()) & set(episode.query.tolist())
+    assert len(split.test[0].classes) == way
+    assert len(training[1].query) == 1
+
+
+def test_classes_with_too_few_clips_for_the_shots_are_not_validated():
+    """The released lists have four clips of class 1 by three subjects, of two cameras: too few for four supports."""
+    name = "uwa3d-multiview-released"
+    (split,) = PROTOCOLS[name].splits(stand_in(name), way=3, shot=3)
+    assert 2 <= len(split.validation_classes) < 30
+    for episode in split.validation:
+        assert torch.bincount(episode.support_labels).tolist() == [3] * len(episode.classes)
+    with pytest.raises(
+        DataError, match=r"9 subjects.*use fewer than 5 supports per class \(shot\), or validation=0"
+    ):
+        PROTOCOLS[name].splits(stand_in(name), way=3, shot=5)
 
 
 @pytest.mark.parametrize("name", list(PROTOCOLS))

@@ -7,7 +7,7 @@ seconds at most, and are the same in every process.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 from jeanie.datasets import Dataset
@@ -286,9 +286,14 @@ class _SplitBuilder:
         people = sort_tags([subjects[clip] for clip in clips])
         count = max(2, self.shot, round(self.rules.validation * len(people))) if self.rules.validation else 0
         if len(people) <= count + self.rules.reserve:
+            advice = (
+                "is the data set complete, and has every clip its subject?"
+                if self.shot == 1
+                else f"use fewer than {self.shot} supports per class (shot), or validation=0"
+            )
             raise DataError(
                 f"the training cameras show {len(people)} subjects, expected more than {count} for validation and "
-                f"{self.rules.reserve} for supports; is the data set complete, and has every clip its subject?"
+                f"{self.rules.reserve} for supports; {advice}"
             )
         order = Draw(self.classes.seed, _SUBJECTS, self.number).pick(people, len(people))
         validation_subjects = set(order[:count])
@@ -312,7 +317,7 @@ class _SplitBuilder:
         return tuple(dict.fromkeys((*self.rules.apart, *(("view",) if several else ()))))
 
     def _usable_classes(self, clips: Clips) -> tuple[Tag, ...]:
-        """Return the classes that have a support and a query with different tags among these clips."""
+        """Return the classes with a query among these clips and ``shot`` supports that differ from it in their tags."""
         columns = {"subject": self.columns.subjects, "view": self.columns.cameras}
         tags = [columns[tag] for tag in self._validation_apart()]
         by_class: dict[Tag, list[int]] = {}
@@ -320,11 +325,15 @@ class _SplitBuilder:
             label = self.columns.labels[clip]
             if label is not None:
                 by_class.setdefault(label, []).append(clip)
+
+        def count_supports(query: int, members: list[int]) -> int:
+            return sum(clip != query and all(tag[clip] != tag[query] for tag in tags) for clip in members)
+
         return sort_tags(
             [
                 label
                 for label, members in by_class.items()
-                if any(all(tag[a] != tag[b] for tag in tags) for a, b in combinations(members, 2))
+                if any(count_supports(query, members) >= self.shot for query in members)
             ]
         )
 
