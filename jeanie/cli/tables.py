@@ -27,7 +27,7 @@ from jeanie.paper.tables import (
     run_cells,
     write_table,
 )
-from jeanie.paper.tables.results import read_result
+from jeanie.paper.tables.results import read_failure, read_result
 from jeanie.paper.tables.runner import Progress
 from jeanie.training.recipes import RECIPES, Recipe
 
@@ -91,7 +91,7 @@ def tables(
 ) -> None:
     """Measure a table of the paper again and compare the results with the printed values.
 
-    Results are kept: run the command again to continue.
+    Results are kept: run the command again to continue. The exit code is 1 if a measurement failed.
     """
     with exit_on_error(as_json):
         if listed:
@@ -125,6 +125,8 @@ def tables(
         filled = fill()
         table_paths = write_rows(_COLUMNS, _list_rows(filled), csv, latex)
         _write_and_print(filled, place, table_paths, as_json)
+        if not render and any(read_failure(place, entry.cell) for entry in placed_cells):
+            raise typer.Exit(1)
 
 
 def _announce(cells: Sequence[Cell], place: Path, jobs: int) -> None:

@@ -50,6 +50,16 @@ def test_the_command_measures_a_table_of_a_file_and_prints_one_object(data, tmp_
     assert text in again.stdout
 
 
+def test_the_exit_code_says_that_a_measurement_failed(data, tmp_path):
+    (tmp_path / "mine.toml").write_text(OWN)
+    command = ["tables", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out"), "--jobs", "1", "--json"]
+    failed = CliRunner().invoke(app, [*command, "--data", str(tmp_path / "nothing")])
+    assert (failed.exit_code, json.loads(failed.stdout)["failed"]) == (1, 1)
+    assert CliRunner().invoke(app, [*command, "--render"]).exit_code == 0
+    again = CliRunner().invoke(app, [*command, "--data", str(data)])
+    assert (again.exit_code, json.loads(again.stdout)["failed"]) == (0, 0)
+
+
 @pytest.mark.errors
 def test_a_row_with_neither_or_both_is_refused():
     for values in ({}, {"method": "soft-dtw", "cited": True}):
