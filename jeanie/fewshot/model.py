@@ -48,7 +48,7 @@ SHIPPED = Path(__file__).parent.parent / "models" / "default"
 
 
 class FewShotModel(nn.Module):
-    """Distance of queries to supports: simulated views, block features, alignment (paper, Sec. 3).
+    """Distance of queries to supports: simulated views, block features, alignment (paper, Sec. 4).
 
     A query is seen from every view; a support as recorded, or from every view if ``views.sides`` is "both". The
     distances of ``components`` are added: d = sum over models of weight * d_model / unit.

@@ -1,4 +1,4 @@
-"""Simulated views by cameras: stereo projection (paper, "Stereo projections", Eq. 2 to 4).
+"""Simulated views by cameras: stereo projection (paper, "Stereo projections", Eq. 2).
 
 The recording camera (left, ``l``) looks at the subject from the distance d: the subject is at s = (0, 0, d) of
 camera space. A simulated camera (right, ``r``) lies on the sphere of radius d round the subject, rotated by
@@ -318,7 +318,7 @@ def project(points: Float[Tensor, "*batch 3"], camera: Camera) -> Float[Tensor, 
 def essential_matrix(
     rotation: Float[Tensor, "*views 3 3"], translation: Float[Tensor, "*views 3"]
 ) -> Float[Tensor, "*views 3 3"]:
-    """Return E = R S: p_r^T E p_l = 0 if p_r = R (p_l - t) (paper, above Eq. 4).
+    """Return E = R S: p_r^T E p_l = 0 if p_r = R (p_l - t) (paper, above Eq. 2).
 
     S is the matrix of the paper, S p = t x p. The paper writes p x t, which differs in sign only.
     """
@@ -332,7 +332,7 @@ def essential_matrix(
 def fundamental_matrix(
     essential: Float[Tensor, "*views 3 3"], left: Camera, right: Camera
 ) -> Float[Tensor, "*views 3 3"]:
-    """Return F = M_r^-T E M_l^-1: p*_r^T F p*_l = 0 in pixels without lens distortion (paper, Eq. 4)."""
+    """Return F = M_r^-T E M_l^-1: p*_r^T F p*_l = 0 in pixels without lens distortion (paper, Eq. 2)."""
     inverse_left = torch.inverse(left.matrix()).to(essential)
     inverse_right = torch.inverse(right.matrix()).to(essential)
     return torch.matmul(torch.matmul(inverse_right.mT, essential), inverse_left)

@@ -101,7 +101,7 @@ class CameraPositions:
 
 
 def estimate_camera_positions(motions: Iterable[Motion]) -> CameraPositions:
-    """Return the mean distance and height of the camera for three ranges of x and three of y (paper, Sec. 4).
+    """Return the mean distance and height of the camera for three ranges of x and three of y (paper, Sec. 5).
 
     The mean torso position of a clip decides its range. Memory: one mean pose per clip.
     """
