@@ -202,8 +202,14 @@ class _GraphEncoder(nn.Module):
         self, blocks: Float[Tensor, "*batch length joint channel"]
     ) -> Float[Tensor, "*batch feature"]:
         tracks = blocks.transpose(-3, -2).flatten(-2)  # [*batch, joint, frame and channel]
-        features: Tensor = self.head(self.pool(self.graph(self.mlp(tracks))))
-        return features
+        joints = self.mlp(tracks)
+        if self.graph.weights or isinstance(self.pool, Transformer):
+            features: Tensor = self.head(self.pool(self.graph(joints)))
+            return features
+        # filter and head are both linear: one product with the filtered weight instead of two with all joints
+        return nn.functional.linear(
+            self.pool(joints), self.graph.filter_weight(self.head.weight), self.head.bias
+        )
 
 
 def _build_joint_mlp(numbers: int, width: int, dropout: float) -> nn.Sequential:
@@ -211,10 +217,10 @@ def _build_joint_mlp(numbers: int, width: int, dropout: float) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(numbers, 2 * numbers),
         nn.LayerNorm(2 * numbers),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),  # the gradient of LayerNorm does not need its output
         nn.Linear(2 * numbers, 3 * numbers),
         nn.LayerNorm(3 * numbers),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
         nn.Dropout(dropout),
         nn.Linear(3 * numbers, width),
         nn.LayerNorm(width),

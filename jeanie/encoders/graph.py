@@ -133,6 +133,15 @@ class GraphFilter(nn.Module):
             filtered = weight(filtered if layer == 0 else self._multiply(filtered.relu()))
         return filtered
 
+    def filter_weight(self, weight: Float[Tensor, "feature numbers"]) -> Float[Tensor, "feature numbers"]:
+        """Return the weight V of a linear layer for which V x = W (filter of x), with x = joints flattened.
+
+        V[o, j, w] = sum over i of W[o, i, w] M[i, j] for the matrix M of a filter without weights.
+        """
+        joints = len(self.matrix())
+        by_joint = weight.unflatten(-1, (joints, -1))
+        return torch.einsum("oiw,ij->ojw", by_joint, self.matrix()).flatten(-2)
+
     def _multiply(self, joints: Float[Tensor, "*batch joint width"]) -> Float[Tensor, "*batch joint width"]:
         return torch.einsum("ij,...jw->...iw", self.matrix(), joints)
 

@@ -166,6 +166,16 @@ def test_a_filter_multiplies_every_skeleton_by_its_operator(layout, kind):
 
 
 @LAYOUT
+@pytest.mark.parametrize("kind", FIXED)
+def test_a_filtered_weight_is_a_linear_layer_after_the_filter(layout, kind):
+    weight, joints = features(layout, 4, 7), features(layout, 4, 3)
+    filtered = torch.from_numpy(build_dense_filter(layout, kind, 5, 0.3)) @ joints
+    graph = GraphFilter(layout, 4, kind=kind, layers=5, alpha=0.3).double()
+    found = joints.flatten(1) @ graph.filter_weight(weight.flatten(1)).T
+    assert_close(found, filtered.flatten(1) @ weight.flatten(1).T, atol=1e-12, rtol=0)
+
+
+@LAYOUT
 @pytest.mark.parametrize("layers", [1, 2, 6])
 def test_gcn_is_s_h_theta_with_relu_between_layers(layout, layers):
     module = GraphFilter(layout, 4, kind="gcn", layers=layers).double()
