@@ -30,7 +30,7 @@ def count(
     part: ExamplePart = None,
     repetitions: Annotated[
         int | None,
-        typer.Option(min=1, help="Repetitions in the example (default: found from its period)."),
+        typer.Option(min=1, help="Repetitions in the example (default: estimated from its period)."),
     ] = None,
     complete: Annotated[
         float,

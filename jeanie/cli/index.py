@@ -32,9 +32,7 @@ def index(
     ],
     seconds: Annotated[
         list[float] | None,
-        typer.Option(
-            help="Duration of the examples to search for, in seconds; can be repeated (default: 2)."
-        ),
+        typer.Option(help="Duration of the examples to search for, in seconds; repeatable (default: 2)."),
     ] = None,
     recall: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of the exact results that a search should find.")

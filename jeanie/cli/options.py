@@ -176,7 +176,7 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
     ),
     "strict": (
         "strict",
-        Annotated[bool, typer.Option("--strict", help="Refuse implausible recordings instead of a warning.")],
+        Annotated[bool, typer.Option("--strict", help="Refuse implausible recordings instead of warning.")],
         False,
     ),
 }
@@ -187,7 +187,7 @@ EncoderPaths = Annotated[
     typer.Option(
         "--encoder",
         metavar="PACKAGE.MODULE:CLASS",
-        help="Encoder from outside jeanie. A saved model with such an encoder is loaded only if it is named here. "
+        help="Import path of your own encoder. A saved model that uses it is loaded only if you name it here. "
         "Repeatable.",
     ),
 ]
@@ -197,7 +197,7 @@ MetricPaths = Annotated[
     typer.Option(
         "--metric",
         metavar="PACKAGE.MODULE:FUNCTION",
-        help="Base distance from outside jeanie. A saved model with one is loaded only if it is named here. "
+        help="Import path of your own base distance. A saved model that uses it is loaded only if you name it here. "
         "Repeatable.",
     ),
 ]
@@ -303,11 +303,11 @@ def find_library(library: str | None, *, make: bool = False) -> str:
     if "://" in place or Path(place).exists():
         if is_export(place):
             raise ConfigError(
-                f"{place}: an exported library; add it to a library with: jeanie import {place}"
+                f"{place}: this is an exported library; add it to a library with: jeanie import {place}"
             )
         return place
     if not make:
-        raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
+        raise ConfigError(f"{place}: no such library; create one with: jeanie enrol LABEL FILE...")
     if not library:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     return place

@@ -21,7 +21,7 @@ def score(
     recording: Annotated[Path, typer.Argument(help="Performance to score.")],
     reference: Annotated[
         list[Path] | None,
-        typer.Option("--reference", help="Another reference performance; may be given several times."),
+        typer.Option("--reference", help="Another reference performance; repeatable."),
     ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0, max=180, help="Degrees that a joint may deviate without loss of points.")

@@ -85,7 +85,7 @@ def watch(
     with exit_on_error(as_json):
         place = library or str(get_default_library())
         if "://" not in place and not Path(place).exists():
-            raise ConfigError(f"{place}: no library there; create one with: jeanie enrol LABEL FILE...")
+            raise ConfigError(f"{place}: no such library; create one with: jeanie enrol LABEL FILE...")
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
         loaded = model.load()

@@ -36,7 +36,7 @@ class RemoteTraceback(Exception):
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What became of a task: a result, an exception with its traceback, or nothing because it was stopped.
+    """The outcome of a task: a result, an exception with its traceback, or nothing because it was stopped.
 
     Dask repeats a task that raises, so exceptions travel as values.
     """

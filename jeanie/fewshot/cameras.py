@@ -52,7 +52,7 @@ def check_has_depth(layout: Layout, views: str) -> None:
 
 
 class CameraGroupsConfig(Config):
-    """Camera positions by the place of the subject: left, centre, right and bottom, centre, top (METHOD 4)."""
+    """Camera positions by the place of the subject: left, centre, right and bottom, centre, top."""
 
     distance: float = Field(gt=0, description="mean distance to the subject over all clips, metres")
     height: float = Field(description="mean height of the camera over all clips, metres")

@@ -69,7 +69,7 @@ class _GridConfig(Config):
 
 
 class EulerViewsConfig(_GridConfig):
-    """Views by rotation (METHOD 4): a grid of both angles, or one row per angle (euler-simple).
+    """Views by rotation (paper, Eq. 1): a grid of both angles, or one row per angle (euler-simple).
 
     >>> EulerViewsConfig(azimuth=30, altitude=0).build().shape
     (5, 1)
@@ -88,7 +88,7 @@ class EulerViewsConfig(_GridConfig):
 
 
 class CameraViewsConfig(_GridConfig):
-    """Views by simulated cameras (METHOD 4).
+    """Views by simulated cameras (paper, "Stereo projections").
 
     >>> CameraViewsConfig(azimuth=30, altitude=0).build().shape
     (5, 1)
@@ -209,7 +209,7 @@ class _PathConfig(_ComparisonConfig):
 
 
 class JeanieConfig(_PathConfig):
-    """A smooth path through time and views (METHOD 6); without views it is soft-DTW.
+    """A smooth path through time and views (paper, Alg. 1); without views it is soft-DTW.
 
     >>> JeanieConfig(gamma=0.1).shift
     1
@@ -221,7 +221,7 @@ class JeanieConfig(_PathConfig):
 
 
 class FvmConfig(_PathConfig):
-    """Free viewpoint matching: a path through time, any view at every step (METHOD 6).
+    """Free viewpoint matching: a path through time, any view at every step (paper, Eq. 12).
 
     >>> FvmConfig(gamma=0.1).method
     'fvm'
@@ -279,10 +279,16 @@ class ModelConfig(Config):
     0.1
     """
 
-    inputs: InputConfig = InputConfig()
-    views: ViewConfig = EulerViewsConfig()
-    encoder: EncoderConfig = GraphEncoderConfig()
-    align: AlignConfig = JeanieConfig()
+    inputs: InputConfig = Field(
+        default=InputConfig(), description="preparation, streams and blocks of the motions"
+    )
+    views: ViewConfig = Field(default=EulerViewsConfig(), description="simulated viewpoints")
+    encoder: EncoderConfig = Field(
+        default=GraphEncoderConfig(), description="network that computes features of blocks"
+    )
+    align: AlignConfig = Field(
+        default=JeanieConfig(), description="comparison of the features of two motions"
+    )
     weight: float = Field(default=1.0, ge=0, description="factor of this model's distance in a sum")
     unit: float = Field(default=1.0, gt=0, description="divisor of this model's distance in a sum")
     hubness: float = Field(default=0.0, ge=0, description="exponent of the hubness correction; 0 disables it")

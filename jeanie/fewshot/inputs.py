@@ -44,7 +44,7 @@ Views = Callable[[Float[Tensor, "*batch frame joint 3"]], Float[Tensor, "*views_
 
 
 class PrepareConfig(Config):
-    """How a motion is prepared once, before views are simulated (METHOD 1, 2).
+    """How a motion is prepared once, before views are simulated (paper, Eq. 18).
 
     >>> PrepareConfig(frames=32, size="bones").frames
     32
@@ -86,7 +86,7 @@ class PrepareConfig(Config):
 
 
 class InputConfig(Config):
-    """Input of an encoder: scale, streams and blocks of a prepared motion (METHOD 2, 3).
+    """Input of an encoder: scale, streams and blocks of a prepared motion (paper, Eq. 19).
 
     Raises:
         ConfigError: If the gains do not fit the streams, or options contradict each other.
@@ -95,7 +95,9 @@ class InputConfig(Config):
     6
     """
 
-    prepare: PrepareConfig = PrepareConfig()
+    prepare: PrepareConfig = Field(
+        default=PrepareConfig(), description="preparation of a motion before views are simulated"
+    )
     scale: Scale | Literal["none"] = Field(
         default="axis",
         description="scale to [-1, 1] per axis (as in the paper), by the whole body, or not at all",
@@ -298,7 +300,7 @@ class Store:
 def arrange(
     batch: Batch, config: InputConfig, views: Views | None, hidden: HiddenJoints | None = None
 ) -> tuple[Float[Tensor, "clip person *views block length joint channel"], Int[Tensor, " clip"]]:
-    """Return the blocks of a batch in every view, and the number of blocks per clip (METHOD 2 to 4).
+    """Return the blocks of a batch in every view, and the number of blocks per clip.
 
     Views are simulated before scaling, because a recording from that view would be scaled in the same way. Blocks that
     are rotated separately are also rotated before scaling: the clip is scaled by its extent after the rotation.

@@ -24,7 +24,7 @@ Same = Bool[Tensor, "*episode query support"]
 
 
 class LossConfig(Config):
-    """The loss of a training and its options (METHOD 8)."""
+    """The loss of a training and its options (paper, Eq. 10 and 11)."""
 
     kind: Literal["cross-entropy", "similarity", "squared", "absolute", "multi-similarity"] = Field(
         default="cross-entropy",

@@ -22,7 +22,9 @@ class PretrainConfig(Config):
         ConfigError: The model has no canonical body, or an ensemble is not of kind "temporal".
     """
 
-    model: ModelConfig = PRETRAINED_MODEL
+    model: ModelConfig = Field(
+        default=PRETRAINED_MODEL, description="model of a member; needs canonical bodies"
+    )
     steps: int = Field(default=1200, ge=1, description="optimiser steps per ensemble member")
     members: int = Field(default=3, ge=1, description="ensemble members, each with its own seed")
     other_members: int = Field(
@@ -69,7 +71,9 @@ class PretrainConfig(Config):
     ema_decay: float = Field(
         default=0.995, ge=0, lt=1, description="decay of the moving average of the weights"
     )
-    augmentation: AugmentationStrength = AugmentationStrength()
+    augmentation: AugmentationStrength = Field(
+        default=AugmentationStrength(), description="strength of the augmentation"
+    )
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)

@@ -39,7 +39,7 @@ _FOREIGN = 10.0  # number of own motions that count as much as the background se
 class Calibration(Config):
     """Coefficients of the logistic regression, one per kind of evidence (see ``compute_evidence``)."""
 
-    bias: float
+    bias: float = Field(description="constant term")
     support: float = Field(description="standard deviations from the example's background")
     query: float = Field(description="standard deviations from the query's background")
     support_nearest: float = Field(

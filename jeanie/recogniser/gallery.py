@@ -170,7 +170,7 @@ class Gallery:
     def _refresh(self, revision: int, old: GallerySnapshot | None) -> GallerySnapshot | None:
         index = self.library.index()
         last = max(old.ids) if old is not None else 0
-        # an example that is enrolled meanwhile is not in the index; the next snapshot sees a higher revision
+        # an example that is enrolled at the same time is not in the index; the next snapshot sees a higher revision
         new = (example for example in self.library.examples(after=last) if example.id in index)
         parts = list(self._encode(new))
         old_rows = [row for row, example in enumerate(old.ids) if example in index] if old is not None else []

@@ -52,7 +52,7 @@ class ServeConfig(Config):
     folder: Path | None = Field(
         default=None, description="folder that worker processes share; null: one process"
     )
-    limits: ServeLimits = ServeLimits()
+    limits: ServeLimits = Field(default=ServeLimits(), description="limits of the service")
 
     def check_access(self, *, has_users: bool = False) -> None:
         """Raise ConfigError if other machines could use the service without a token, or HTTPS is incomplete.

@@ -36,7 +36,7 @@ _LEFT = [CORE.index("left_shoulder"), CORE.index("left_hip")]
 _RIGHT = [CORE.index("right_shoulder"), CORE.index("right_hip")]
 _PARENT, _CHILD = (list(side) for side in zip(*CORE.bones, strict=True))
 # Mean bone lengths of motion capture and synthetic bodies in the order of CORE.bones; the unit is four mean bones.
-# They allow to measure a body without legs by its arms.
+# With them, a body without legs is measured by its arms.
 _LENGTHS = (0.103, 0.218, 0.163, 0.242, 0.226, 0.163, 0.242, 0.226, 0.226, 0.346, 0.387, 0.226, 0.346, 0.387)
 _TAPS = 5  # samples averaged per frame
 _PATH_WEIGHT = 0.5  # the path counts less than the limbs

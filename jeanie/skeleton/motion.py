@@ -217,7 +217,7 @@ def _check_joints(
             f"joints of layout {layout.name!r}, got shape {tuple(positions.shape)}"
         )
     if 0 in positions.shape:
-        raise DataError(f"{prefix}: no frames or no persons, shape {tuple(positions.shape)}; drop it")
+        raise DataError(f"{prefix}: no frames or no persons, shape {tuple(positions.shape)}; leave it out")
     present = positions.isfinite().all(-1)
     if valid is None:
         present = present & (positions != 0).any(-1)
@@ -232,7 +232,7 @@ def _check_joints(
         present = present & mask
     if not present.any():
         raise DataError(
-            f"{prefix}: no valid joint in any frame (all are NaN, infinite or at the origin); drop it"
+            f"{prefix}: no valid joint in any frame (all are NaN, infinite or at the origin); leave it out"
         )
     # the slice of an archive already holds 0 for missing joints and is not copied
     if not present.all() and bool(positions[~present].ne(0).any()):

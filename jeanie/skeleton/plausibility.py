@@ -39,10 +39,13 @@ _MOST = 0.95  # share of the frames
 _UPRIGHT = 0.85  # cosine between a body and the up axis above which its front is horizontal
 _STRETCHED = (
     -0.5
-)  # median cosine between the feet of a swimmer and the axis of the body; who stands has flat feet
+)  # median cosine between the feet of a swimmer and the axis of the body; a standing person has flat feet
 _FROZEN = 0.6  # share of frames that repeat the frame before
 _MIN_FROZEN = 15  # frames
-_JUMP, _MAX_JUMP = 0.8, 3.0  # heights per frame: what is a jump, and what no noise of a tracker explains
+_JUMP, _MAX_JUMP = (
+    0.8,
+    3.0,
+)  # heights per frame: the smallest jump, and a jump that the noise of a tracker cannot cause
 _CACHE_KEY = "_body_facts"  # attribute of a motion
 _BACKWARDS = -0.6  # median cosine between the front of the body and its toes or face
 
@@ -75,7 +78,7 @@ class BodyFacts:
 
 
 def list_warnings(motion: Motion, *, is_stream: bool = False) -> tuple[str, ...]:
-    """Return what is implausible about a recording, each with what to declare; nothing for a plausible one.
+    """Return the warnings about a recording; each says what to declare. A plausible recording has none.
 
     ``is_stream`` allows frozen frames: a stream repeats a frame until the next one arrives.
     """

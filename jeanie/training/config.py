@@ -37,7 +37,7 @@ class TrainConfig(Config):
         description="classes of a training episode that have queries; 1 with one query is the episode of the paper; "
         "null: all classes",
     )
-    loss: LossConfig = LossConfig()
+    loss: LossConfig = Field(default=LossConfig(), description="loss function")
     optimiser: Literal["adamw", "adam", "sgd"] = Field(default="adamw", description="optimiser")
     rate: float = Field(default=3e-3, gt=0, description="largest learning rate of the schedule")
     schedule: Literal["one-cycle", "constant"] = Field(
@@ -106,7 +106,10 @@ class TrainConfig(Config):
         description="whether components are added after training or trained together with the model",
     )
     mirror: bool = Field(default=True, description="add mirrored clips as additional classes")
-    augment: AugmentConfig = AugmentConfig(yaw=15, tilt=8, scale=0.1, warp=0.2)
+    augment: AugmentConfig = Field(
+        default=AugmentConfig(yaw=15, tilt=8, scale=0.1, warp=0.2),
+        description="augmentation of training clips",
+    )
 
     @property
     def steps(self) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import Field
+
 from jeanie.config import Config
 from jeanie.encoders import PRESETS, TemporalEncoderConfig
 from jeanie.errors import ConfigError, suggest_name
@@ -24,8 +26,8 @@ class Recipe(Config):
     (0.1, 100)
     """
 
-    model: ModelConfig = ModelConfig()
-    train: TrainConfig = TrainConfig()
+    model: ModelConfig = Field(default=ModelConfig(), description="the model")
+    train: TrainConfig = Field(default=TrainConfig(), description="its training")
 
     def with_values(self, changes: Mapping[str, Any] | None = None, /, **named: Any) -> "Recipe":
         """Return a copy with other values; see ``Config.with_values``.

@@ -40,7 +40,7 @@ _RUN = "run.json"
 
 
 class TrainingReplaced(JeanieError):
-    """Another process has continued a training meanwhile, for example because this host was unplugged."""
+    """Another process has continued this training, for example because this host lost its network."""
 
 
 @dataclass(frozen=True)

@@ -311,11 +311,11 @@ def test_a_library_of_another_model_is_refused_and_unchanged(folder, taught, tmp
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("recognise", "{file}"), "no library there; create one with: jeanie enrol LABEL FILE..."),
-        (("actions",), "no library there"),
-        (("forget", "bow"), "no library there"),
-        (("export", "{new}"), "no library there"),
-        (("enrol", "bow", "{file}", "--not"), "no library there"),
+        (("recognise", "{file}"), "no such library; create one with: jeanie enrol LABEL FILE..."),
+        (("actions",), "no such library"),
+        (("forget", "bow"), "no such library"),
+        (("export", "{new}"), "no such library"),
+        (("enrol", "bow", "{file}", "--not"), "no such library"),
         (("enrol", "  ", "{file}"), "1 to 200 characters"),
         (("enrol", "\u2260 bow", "{file}"), "does not begin with"),
         (("import", "{file}"), "{file}"),

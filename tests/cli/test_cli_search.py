@@ -187,7 +187,7 @@ def test_a_file_that_is_written_anew_comes_again(tmp_path):
         (("find", "{folder}/nowhere.npz", "{file}"), "cannot be read"),
         (("find", "{file}", "{file}", "--part", "9-3"), "--part must be START-END in seconds"),
         (("find", "{file}", "{file}", "--part", "abc"), "--part must be START-END in seconds"),
-        (("watch", "-", "--library", "{folder}/none.db"), "no library there"),
+        (("watch", "-", "--library", "{folder}/none.db"), "no such library"),
         (("watch", "{folder}/nowhere", "--library", "{library}"), "no such folder"),
         (("align", "{file}", "{folder}"), "a folder without JSON files"),
         (("align", "{file}", "{pose}"), "pose.npz: "),

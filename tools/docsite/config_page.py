@@ -135,8 +135,6 @@ def _show(value: Any) -> str:
 def _describe_limits(field: Any) -> str:
     is_kind = get_origin(field.annotation) is Literal and not field.description
     meaning = field.description or ("selects this configuration" if is_kind else "")
-    if not meaning and "jeanie." in str(field.annotation):
-        meaning = "options of this part"
     limits = [
         f"{sign} {getattr(limit, name)}"
         for limit in field.metadata

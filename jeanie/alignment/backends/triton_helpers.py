@@ -154,7 +154,7 @@ def read_pairs(counts, shape, HAS_COUNTS: tl.constexpr, PAIRS: tl.constexpr):
     is_bad = (row_count < 1) | (row_count > shape[2]) | (column_count < 1) | (column_count > shape[3])
     row_count = tl.where(
         is_pair, tl.minimum(tl.maximum(row_count, 1), shape[2]), 0
-    )  # no cell of no pair is alive
+    )  # a pair beyond the last one has no cell
     column_count = tl.where(is_pair, tl.minimum(tl.maximum(column_count, 1), shape[3]), 0)
     return pair, is_pair, i, j, row_count, column_count, is_bad
 

@@ -71,7 +71,7 @@ def prepare(
     """
     check_workers(jobs, cluster)
     if not len(dataset):
-        raise DataError(f"{source or dataset.name}: no clips in it")
+        raise DataError(f"{source or dataset.name}: contains no clips")
     started = monotonic()
     stamps = list(_list_stamps(dataset))
     with ArchiveWriter(out, dataset.name) as writer:

@@ -41,7 +41,7 @@ def read_azure_kinect(
     bodies = [_list_bodies(path, frame) for frame in frames]
     flat = [body for persons in bodies for body in persons]
     if not flat:
-        raise DataError(f"{path}: nobody in any of its {len(frames)} frames; drop it")
+        raise DataError(f"{path}: nobody in any of its {len(frames)} frames; leave it out")
     own = layout or AZURE
     positions = [body.get("joint_positions") or _list_positions(body.get("joints"), own) for body in flat]
     points = to_array(path, positions, (None, len(own), 3), "joint_positions of the bodies")

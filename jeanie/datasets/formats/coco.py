@@ -51,7 +51,7 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     frames = _list_frames(path, _read_folder(path) if path.is_dir() else read_json_lines(path))
     flat = [person for persons in frames for person in persons]
     if not flat:
-        raise DataError(f"{path}: nobody in any of its {len(frames)} frames; drop it")
+        raise DataError(f"{path}: nobody in any of its {len(frames)} frames; leave it out")
     points, own = _parse_key_points(path, flat, layout)
     counts = [len(persons) for persons in frames]
     ids = [next((str(person[key]) for key in _ID_KEYS if key in person), None) for person in flat]

@@ -137,7 +137,7 @@ def read_ntu(path: str | Path, *, layout: Layout | None = None) -> Motion:
     if tokens.peek(1):
         raise tokens.error(0, f"{frames} frames declared, but the file has more")
     if not places:
-        raise DataError(f"{path}: no body in any of its {frames} frames; drop it")
+        raise DataError(f"{path}: no body in any of its {frames} frames; leave it out")
     check_size(path, frames, len(persons), JOINTS)
     placed = np.full((frames, len(persons), JOINTS, 3), np.nan)
     placed[tuple(np.array(places).T)] = np.array(positions).reshape(-1, 3, JOINTS).transpose(0, 2, 1)

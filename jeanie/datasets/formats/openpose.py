@@ -51,7 +51,7 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
         people = [[person for person in persons if person.get(_KEY_3D)] for persons in people]
     flat = [person for persons in people for person in persons]
     if not flat:
-        raise DataError(f"{path}: nobody in any of its {len(people)} frames; drop it")
+        raise DataError(f"{path}: nobody in any of its {len(people)} frames; leave it out")
     points, own = _parse_key_points(path, flat, has_3d, layout)
     ids = [_parse_id(person) for person in flat]
     counts = np.array([len(persons) for persons in people])

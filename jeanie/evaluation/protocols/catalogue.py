@@ -345,7 +345,7 @@ _ROWS = (
     Protocol(
         name="nwucla-published",
         dataset="nw-ucla",
-        title="Northwestern-UCLA, a published one-shot protocol from cameras 1 and 2 to 3, to the generator call",
+        title="Northwestern-UCLA, a published one-shot protocol from cameras 1 and 2 to 3, with its random draws",
         source="the benchmark of the library torchwarp",
         way=5,
         ways=(5,),
@@ -374,7 +374,7 @@ _ROWS = (
     Protocol(
         name="synthetic",
         dataset="synthetic",
-        title="The embedded data set, novel classes from cameras that training has not seen",
+        title="The synthetic data set, novel classes from cameras that are not used in training",
         source="jeanie",
         way=10,
         ways=(5, 10, 20),

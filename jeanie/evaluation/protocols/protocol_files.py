@@ -102,7 +102,9 @@ class ProtocolConfig(Config):
     )
     classes: Annotated[
         RandomClassesConfig | ListedClassesConfig | SameClassesConfig, Field(discriminator="rule")
-    ] = RandomClassesConfig()
+    ] = Field(
+        default=RandomClassesConfig(), description="rule that selects training, validation and test classes"
+    )
     cameras: tuple[CameraConfig, ...] = Field(default=(), description="choices of cameras, one split each")
 
 

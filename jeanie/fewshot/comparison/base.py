@@ -22,7 +22,7 @@ _SAMPLE = 512  # blocks of a clip side that measure the scale of a base distance
 
 
 class Comparison(nn.Module):
-    """A way to compare two sequences of block features (METHOD 5, 6).
+    """A way to compare two sequences of block features.
 
     If gamma is relative, it is multiplied by the running mean of the base distance. The buffer ``cost_scale`` contains
     that mean. Training updates it, and the first comparison measures it if it is 0.

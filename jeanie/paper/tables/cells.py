@@ -29,18 +29,18 @@ class Cell(Config):
 
     method: str = Field(description="method, recipe or model to measure")
     protocol: str = Field(description="protocol to measure on")
-    recipe: Recipe | None = Field(default=None, description="model and training; none for untrained models")
-    way: int | None = Field(default=None, description="classes per test episode; none: those of the protocol")
+    recipe: Recipe | None = Field(default=None, description="model and training; null for untrained models")
+    way: int | None = Field(default=None, description="classes per test episode; null: those of the protocol")
     trained_way: int | None = Field(
-        default=None, description="classes per training episode; none: as for the test"
+        default=None, description="classes per training episode; null: as for the test"
     )
-    train_classes: int | None = Field(default=None, description="number of training classes; none: all")
+    train_classes: int | None = Field(default=None, description="number of training classes; null: all")
     names: tuple[str, ...] = Field(default=(), description="names of splits; empty: all")
-    splits: int | None = Field(default=None, description="number of these splits, evenly spaced; none: all")
+    splits: int | None = Field(default=None, description="number of these splits, evenly spaced; null: all")
     limit: int | None = Field(
-        default=None, description="test episodes per split, or queries per class of exemplars; none: all"
+        default=None, description="test episodes per split, or queries per class of exemplars; null: all"
     )
-    validation_limit: int | None = Field(default=None, description="validation episodes per split; none: all")
+    validation_limit: int | None = Field(default=None, description="validation episodes per split; null: all")
     searches: tuple[str, ...] = Field(
         default=(), description="values that are searched on validation classes first"
     )

@@ -37,13 +37,13 @@ class Column(Config):
 
     name: str = Field(description="as printed")
     group: str = Field(default="", description="heading above several columns, as printed")
-    protocol: str | None = Field(default=None, description="protocol; none for a mean")
-    way: int | None = Field(default=None, ge=2, description="classes per episode; none: that of the protocol")
+    protocol: str | None = Field(default=None, description="protocol; null for a mean")
+    way: int | None = Field(default=None, ge=2, description="classes per episode; null: that of the protocol")
     train_classes: int | None = Field(
-        default=None, ge=0, description="training classes; none: those of the protocol"
+        default=None, ge=0, description="training classes; null: those of the protocol"
     )
     trained_way: int | None = Field(
-        default=None, ge=2, description="way of training and validation episodes; none: the same way"
+        default=None, ge=2, description="way of training and validation episodes; null: the same way"
     )
     splits: tuple[str, ...] = Field(
         default=(), description="names of splits, or their last parts if rows give the first part; empty: all"
@@ -51,7 +51,7 @@ class Column(Config):
     limit: int | None = Field(
         default=None,
         ge=1,
-        description="test episodes per split at most, or queries per class of exemplars; none: all",
+        description="test episodes per split at most, or queries per class of exemplars; null: all",
     )
     data: str = Field(default="", description="folder of the data; empty: the name of the data set")
     changes: dict[str, Any] = Field(default={}, description="recipe values that this column changes")
@@ -77,7 +77,7 @@ class Row(Config):
     changes: dict[str, Any] = Field(default={}, description="recipe values that this row changes")
     searches: tuple[str, ...] | None = Field(
         default=None,
-        description="values that are searched on validation classes first; none: those of the method",
+        description="values that are searched on validation classes first; null: those of the method",
     )
     printed: tuple[Number, ...] = Field(
         default=(), description="one value per column; empty if none is printed"
@@ -106,16 +106,16 @@ class Preset(Config):
         default=(), description="names or groups of the columns to run; empty: all"
     )
     columns_per_group: int | None = Field(
-        default=None, ge=1, description="columns per heading, evenly spaced; none: all"
+        default=None, ge=1, description="columns per heading, evenly spaced; null: all"
     )
-    splits: int | None = Field(default=None, ge=1, description="splits per column, evenly spaced; none: all")
+    splits: int | None = Field(default=None, ge=1, description="splits per column, evenly spaced; null: all")
     limit: int | None = Field(
         default=None,
         ge=1,
-        description="test episodes per split, or queries per class of fixed exemplars; none: all",
+        description="test episodes per split, or queries per class of fixed exemplars; null: all",
     )
     validation_limit: int | None = Field(
-        default=None, ge=1, description="validation episodes per split; none: all"
+        default=None, ge=1, description="validation episodes per split; null: all"
     )
     tune_trials: int = Field(
         default=20, ge=1, description="trials of the search for angle ranges, in rows with crossval."
@@ -123,7 +123,7 @@ class Preset(Config):
     way: int | None = Field(
         default=None,
         ge=2,
-        description="largest number of classes per episode, except in tests with fixed exemplars; none: any",
+        description="largest number of classes per episode, except in tests with fixed exemplars; null: any",
     )
     small_rivals: bool = Field(
         default=False,
@@ -167,11 +167,11 @@ class Table(Config):
     note: str = Field(default="", description="notes on the printed values or on ours")
     base: str = Field(default="authors", description="recipe that the methods change")
     changes: dict[str, Any] = Field(default={}, description="values of the base that this table sets")
-    columns: tuple[Column, ...] = Field(min_length=1)
-    rows: tuple[Row, ...] = Field(min_length=1)
+    columns: tuple[Column, ...] = Field(min_length=1, description="the columns, as printed")
+    rows: tuple[Row, ...] = Field(min_length=1, description="the rows, as printed")
     against: str = Field(default="", description="method that the others are compared with, query by query")
-    full: Preset = Preset()
-    quick: Preset = _QUICK
+    full: Preset = Field(default=Preset(), description="what jeanie tables runs")
+    quick: Preset = Field(default=_QUICK, description="what --quick runs")
 
     @model_validator(mode="after")
     def _check(self) -> "Table":

@@ -30,7 +30,7 @@ class Dimension(Config):
 
     low: float | None = Field(default=None, description="smallest value of a range")
     high: float | None = Field(default=None, description="largest value of a range")
-    step: float | None = Field(default=None, gt=0, description="step of the range; none: any value")
+    step: float | None = Field(default=None, gt=0, description="step of the range; null: any value")
     log: bool = Field(default=False, description="whether the range is searched on a logarithmic scale")
     whole: bool = Field(default=False, description="whether the range has whole numbers only")
     choices: tuple[Value, ...] = Field(default=(), description="values, instead of a range")

@@ -50,7 +50,7 @@ class Tuning(Config):
     splits: int = Field(default=1, ge=1, description="splits whose validation accuracies are averaged")
     way: int | None = Field(default=None, ge=2, description="classes per validation episode")
     shot: int | None = Field(default=None, ge=1, description="supports per class")
-    train_classes: int | None = Field(default=None, description="number of training classes; none: all")
+    train_classes: int | None = Field(default=None, description="number of training classes; null: all")
     validation: float | None = Field(default=None, description="share of the training classes held out")
     trials: int = Field(default=50, ge=1, description="total number of trials, over all workers")
     pruner: Literal["median", "hyperband", "none"] = Field(

@@ -177,7 +177,9 @@ def _migrate(engine: Engine) -> None:
             if engine.dialect.name == "postgresql":
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")  # checks again: another process may have migrated meanwhile
+            command.upgrade(
+                config, "head"
+            )  # checks again: another process may have migrated the tables in the meantime
         engine.dispose()  # the next connection enforces foreign keys
 
 
