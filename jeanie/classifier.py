@@ -93,9 +93,9 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self._index = np.unique(labels, return_inverse=True)
         self._examples = motions
         self.n_samples_fit_ = len(motions)
-        own = self._compute_distances(motions)
-        apart = own[~np.eye(len(own), dtype=bool)]
-        self._scale = float(np.median(apart)) if len(apart) else 1.0
+        table = self._compute_distances(motions)
+        off_diagonal = table[~np.eye(len(table), dtype=bool)]
+        self._scale = float(np.median(off_diagonal)) if len(off_diagonal) else 1.0
         return self
 
     def predict(self, X: Any) -> Any:
@@ -138,7 +138,7 @@ class JeanieClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         table = self._compute_distances(self._read_samples(X))
         columns = (np.sort(table[:, self._index == number], axis=1) for number in range(len(self.classes_)))
-        return np.stack([own[:, : self.n_neighbors].mean(1) for own in columns], 1)
+        return np.stack([class_columns[:, : self.n_neighbors].mean(1) for class_columns in columns], 1)
 
     def _compute_distances(self, motions: Sequence[Motion]) -> Any:
         """Return the distance of each motion to each example, in float64."""

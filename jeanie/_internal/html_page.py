@@ -51,5 +51,7 @@ def fill_page(
 
 
 def _join_resources(package: str, shared: str, names: str | Sequence[str]) -> str:
-    own = [names] if isinstance(names, str) else names
-    return "\n".join([read_resource(__package__, shared), *(read_resource(package, name) for name in own)])
+    file_names = [names] if isinstance(names, str) else names
+    return "\n".join(
+        [read_resource(__package__, shared), *(read_resource(package, name) for name in file_names)]
+    )

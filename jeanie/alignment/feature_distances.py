@@ -120,8 +120,8 @@ def _normalise(
     if normalise == "divergence":
         options = options._replace(matched=True)
         middle = [(_select_middle_view(x), n) for x, n in motions]
-        own = [_compute_matched(x, x, n, n, options) for x, n in middle]
-        return result - (own[0] + own[1] if matched else own[0][:, None] + own[1]) / 2
+        query_self, support_self = (_compute_matched(x, x, n, n, options) for x, n in middle)
+        return result - ((query_self if matched else query_self[:, None]) + support_self) / 2
     full = [torch.full((len(x),), x.shape[1], device=x.device) if n is None else n for x, n in motions]
     rows, columns = full if matched else (full[0][:, None], full[1][None])
     return result / (rows + columns if normalise == "length" else rows * columns)

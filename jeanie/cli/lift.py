@@ -95,8 +95,8 @@ def train(
     """Train a lifter on 3-D motions seen by random cameras, and measure it on held-out subjects."""
     with exit_on_error(as_json):
         dataset = _open_source(source, root, pattern, options)
-        training, others = _split_subjects(dataset, every, held_out)
-        poses, test = collect_poses(training), collect_poses(others)
+        training, held_out_motions = _split_subjects(dataset, every, held_out)
+        poses, test = collect_poses(training), collect_poses(held_out_motions)
         with show_progress(not as_json, "steps") as bar:
             lifter = train_lifter(
                 poses, generator=torch.Generator().manual_seed(seed), steps=steps, batch=batch, rate=rate,
@@ -130,14 +130,14 @@ def _open_source(source: str, root: Path | None, pattern: str | None, options: R
 def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[Motion], list[Motion]]:
     """Return every n-th frame of the motions of the training subjects and of the held-out ones."""
     training: list[Motion] = []
-    others: list[Motion] = []
+    held_out_motions: list[Motion] = []
     for motion, subject in zip(dataset.motions, dataset.subjects, strict=True):
         digits = "".join(letter for letter in str(subject) if letter.isdecimal())
         is_held_out = bool(digits) and int(digits) % held_out == 0
-        (others if is_held_out else training).append(motion[::every])
-    if not training or not others:
+        (held_out_motions if is_held_out else training).append(motion[::every])
+    if not training or not held_out_motions:
         raise DataError(
             f"data set {dataset.name!r}: with --held-out {held_out} no subjects remain for training or for the test; "
             f"its subjects are {sorted({str(subject) for subject in dataset.subjects})[:10]}"
         )
-    return training, others
+    return training, held_out_motions

@@ -249,7 +249,7 @@ def accept_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         }
         for group in groups.values()
     }
-    own = [
+    own_parameters = [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(command).parameters.values()
         if parameter.name not in groups
@@ -259,7 +259,7 @@ def accept_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         for group in groups.values()
         for option, (_, kind, default) in options[group].items()
     ]
-    parameters = sorted([*own, *shared], key=lambda parameter: parameter.name == "as_json")
+    parameters = sorted([*own_parameters, *shared], key=lambda parameter: parameter.name == "as_json")
 
     @wraps(command)
     def run(**values: Any) -> None:

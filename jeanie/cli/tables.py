@@ -95,9 +95,9 @@ def tables(
     """
     with exit_on_error(as_json):
         if listed:
-            every = list(load_tables().values()) if name is None else [get_table(name)]
-            facts = {"tables": [entry.describe() for entry in every]}
-            typer.echo(json.dumps(facts) if as_json else "\n\n".join(map(_format_listing, every)))
+            selected = list(load_tables().values()) if name is None else [get_table(name)]
+            facts = {"tables": [entry.describe() for entry in selected]}
+            typer.echo(json.dumps(facts) if as_json else "\n\n".join(map(_format_listing, selected)))
             return
         if name is None:
             raise ConfigError(

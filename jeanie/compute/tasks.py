@@ -114,20 +114,20 @@ def _open_pool(
 def _run_here(
     function: Callable[[Task], Result], tasks: Iterable[Task], progress: Progress | None
 ) -> Iterator[tuple[Task, Result]]:
-    lost: BaseException | None = None
+    lost_error: BaseException | None = None
     for number, task in enumerate(tasks, 1):
         try:
             result = function(task)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            lost = error
+            lost_error = error
             continue
         if progress is not None:
             progress(number, _count_tasks(tasks, number))
         yield task, result
-    if lost is not None:
-        raise WorkerLost(f"a task ran out of memory: {lost}") from lost
+    if lost_error is not None:
+        raise WorkerLost(f"a task ran out of memory: {lost_error}") from lost_error
 
 
 def _count_tasks(tasks: Iterable[Any], read: int) -> int:
@@ -146,7 +146,7 @@ def _distribute(
     running: dict[Future[Any], tuple[int, Any]] = {}
     results: dict[int, tuple[Any, Any]] = {}
     read = done = following = 0
-    lost: WorkerLost | None = None
+    lost_error: WorkerLost | None = None
     while True:
         wanted = pool.count_wanted()
         while len(running) < wanted and len(running) + len(results) < 2 * wanted:
@@ -166,7 +166,7 @@ def _distribute(
                 unread = chain([(number, task)], unread)
                 sleep(_WAIT_SECONDS)
             except WorkerLost as error:
-                lost = error
+                lost_error = error
             except CancelledError:
                 raise WorkerLost(
                     "the connection to the scheduler was lost; start the scheduler, then start the same command "
@@ -177,8 +177,8 @@ def _distribute(
         while results and (not ordered or following in results):
             yield results.pop(following if ordered else next(iter(results)))
             following += 1
-    if lost is not None:
-        raise lost
+    if lost_error is not None:
+        raise lost_error
 
 
 @contextmanager

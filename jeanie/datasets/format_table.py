@@ -290,13 +290,13 @@ def detect_format(path: str | Path) -> str:
             f"{path}: a folder without JSON files, one per frame; give the path of one recording, or open it as "
             "a data set"
         )
-    head, own = _read_head(path), path.name.lower()
+    head, file_name = _read_head(path), path.name.lower()
     if head.startswith(GZIP_MAGIC):
-        head, own = read_compressed_head(path, HEAD_BYTES), own.removesuffix(".gz")
+        head, file_name = read_compressed_head(path, HEAD_BYTES), file_name.removesuffix(".gz")
     for name, form in FORMATS.items():
-        if form.matches(own, head):
+        if form.matches(file_name, head):
             return name
-    raise DataError(f"{path}: {_describe_unknown(own, head)}")
+    raise DataError(f"{path}: {_describe_unknown(file_name, head)}")
 
 
 def _describe_unknown(name: str, head: bytes) -> str:

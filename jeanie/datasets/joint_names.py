@@ -83,17 +83,17 @@ def find_hierarchy_layout(
     if len(names) > MAX_JOINTS:
         raise DataError(f"{path}: {len(names)} joints; a skeleton has at most {MAX_JOINTS}")
     index_of = {name: index for index, name in reversed(list(enumerate(names)))}
-    ours = _make_unique(_name_joints(names, aliases, rig=True, ends=ends))
+    joints = _make_unique(_name_joints(names, aliases, rig=True, ends=ends))
     if set(CMU_NAMES) <= index_of.keys() and not aliases:
         cmu = LAYOUTS["cmu31"]
         if layout is None or set(layout.joints) <= set(cmu.joints):
             return _select_joints(cmu.joints, [index_of[name] for name in CMU_NAMES], layout or cmu, path)
     if layout is not None:
-        return _select_joints(ours, range(len(ours)), layout, path)
+        return _select_joints(joints, range(len(joints)), layout, path)
     bones = tuple((parent, child) for child, parent in enumerate(parents) if parent >= 0)
-    torso = next((ours.index(joint) for joint in _TORSO if joint in ours), 0)
-    own = Layout(kind, tuple(ours), bones, pair_sides(ours), 0, torso)
-    return own, np.arange(len(ours))
+    torso = next((joints.index(joint) for joint in _TORSO if joint in joints), 0)
+    file_layout = Layout(kind, tuple(joints), bones, pair_sides(joints), 0, torso)
+    return file_layout, np.arange(len(joints))
 
 
 def find_marker_layout(
@@ -115,33 +115,33 @@ def find_marker_layout(
     plain = _make_unique([normalise_name(name) for name in names])
     known = None if aliases else _find_known_layout(plain)
     translated = _make_unique(_name_joints(names, aliases))
-    ours = plain if known else translated
-    layout = layout or known or _find_known_layout(ours)
+    joints = plain if known else translated
+    layout = layout or known or _find_known_layout(joints)
     if layout is not None:
-        return _select_joints(ours, range(len(ours)), layout, path)
+        return _select_joints(joints, range(len(joints)), layout, path)
     ignored = {name for name, joint in (aliases or {}).items() if not joint}
     used_points = [index for index, name in enumerate(names) if name not in ignored]
     if not used_points:
         raise DataError(f"{path}: the layout file ignores all of its points: {', '.join(names)[:99]}")
-    return make_named_layout(kind, [ours[index] for index in used_points]), np.array(used_points)
+    return make_named_layout(kind, [joints[index] for index in used_points]), np.array(used_points)
 
 
-def make_named_layout(kind: str, ours: Sequence[str]) -> Layout:
+def make_named_layout(kind: str, joints: Sequence[str]) -> Layout:
     """Return a layout of joints with distinct names; joints of the vocabulary are connected."""
-    root = ours.index("hip_center") if "hip_center" in ours else 0
-    torso = next((ours.index(joint) for joint in _TORSO if joint in ours), None)
-    centre = tuple(range(len(ours))) if torso is None else (torso,)
-    bones = connect_joints(ours)
+    root = joints.index("hip_center") if "hip_center" in joints else 0
+    torso = next((joints.index(joint) for joint in _TORSO if joint in joints), None)
+    centre = tuple(range(len(joints))) if torso is None else (torso,)
+    bones = connect_joints(joints)
     return Layout(
-        kind, tuple(ours), bones, pair_sides(ours), root, root if torso is None else torso, centre=centre
+        kind, tuple(joints), bones, pair_sides(joints), root, root if torso is None else torso, centre=centre
     )
 
 
-def connect_joints(ours: Sequence[str]) -> tuple[tuple[int, int], ...]:
+def connect_joints(joints: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Return bones (parent, child) between joints of the vocabulary: each one hangs from the nearest that is there."""
-    index_of = {joint: index for index, joint in enumerate(ours)}
+    index_of = {joint: index for index, joint in enumerate(joints)}
     bones = []
-    for child, joint in enumerate(ours):
+    for child, joint in enumerate(joints):
         side, _, part = joint.partition("_")
         sided = side in ("left", "right") and part in _SIDED_PARENTS
         chain = (
@@ -156,8 +156,8 @@ def connect_joints(ours: Sequence[str]) -> tuple[tuple[int, int], ...]:
 def suggest_joints(names: Sequence[str]) -> dict[str, str]:
     """Return the joint that each name of a file stands for, "" for a name that is not understood."""
     vocabulary = {joint for layout in LAYOUTS.values() for joint in layout.joints}
-    ours = _name_joints(names, None)
-    return {name: joint if joint in vocabulary else "" for name, joint in zip(names, ours, strict=True)}
+    joints = _name_joints(names, None)
+    return {name: joint if joint in vocabulary else "" for name, joint in zip(names, joints, strict=True)}
 
 
 def _name_joints(
@@ -174,10 +174,10 @@ def _name_joints(
     return translate_names(plain, rig=rig, fixed=fixed)
 
 
-def _find_known_layout(ours: Sequence[str]) -> Layout | None:
+def _find_known_layout(joints: Sequence[str]) -> Layout | None:
     """Return the known layout with these joints, preferably in this order; pixels become metres."""
-    same = [known for known in reversed(list(LAYOUTS.values())) if set(known.joints) == set(ours)]
-    best = next((known for known in same if known.joints == tuple(ours)), same[0] if same else None)
+    same = [known for known in reversed(list(LAYOUTS.values())) if set(known.joints) == set(joints)]
+    best = next((known for known in same if known.joints == tuple(joints)), same[0] if same else None)
     if best is None or best.dims == 3:
         return best
     return replace(best, name=f"{best.name}_3d", unit="m", dims=3)

@@ -116,8 +116,8 @@ def read_motion(
         check_up(up)
     declarations = {"unit": unit, "up": up, "aliases": declared.aliases or None}
     if is_compressed(path):
-        own = {"format": format, "layout": layout, "unit": unit, "up": up}
-        return _read_compressed(path, **own, rate=rate, mirror=mirror, strict=strict)
+        reader_arguments = {"format": format, "layout": layout, "unit": unit, "up": up}
+        return _read_compressed(path, **reader_arguments, rate=rate, mirror=mirror, strict=strict)
     try:
         read = FORMATS[format or detect_format(path)].read
         accepted = inspect.signature(read).parameters

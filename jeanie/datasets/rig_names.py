@@ -91,20 +91,20 @@ def find_side(plain: str) -> tuple[str, str]:
         while len(words) > 1 and words[0] in _PREFIXES:
             words = words[1:]
         return side, _join_words(words, _SIDED_BONES.keys() | _SIDED_JOINTS.keys())
-    whole = _join_words(words, _MIDDLE.keys())
-    glued = whole[1:]
-    if whole not in _MIDDLE and whole[:1] in "lr" and (glued in _SIDED_BONES or glued in _SIDED_JOINTS):
-        return _SIDES[whole[0]], glued
-    return "", whole
+    part = _join_words(words, _MIDDLE.keys())
+    glued = part[1:]
+    if part not in _MIDDLE and part[:1] in "lr" and (glued in _SIDED_BONES or glued in _SIDED_JOINTS):
+        return _SIDES[part[0]], glued
+    return "", part
 
 
 def _join_words(words: Sequence[str], known: Set[str]) -> str:
     """Join words; a word that programs append is dropped if the rest is a known part."""
-    whole = "".join(words)
-    if whole not in known and len(words) > 1 and words[-1] in _SUFFIXES:
+    joined = "".join(words)
+    if joined not in known and len(words) > 1 and words[-1] in _SUFFIXES:
         rest = "".join(words[:-1])
-        return rest if rest in known else whole
-    return whole
+        return rest if rest in known else joined
+    return joined
 
 
 def is_rig(plain: Sequence[str]) -> bool:
@@ -125,7 +125,7 @@ def translate_names(
     parts = [find_side(name) for name in plain]
     bones = is_rig(plain) if rig is None else rig
     present = set(parts)
-    ours = list(plain)
+    translated = list(plain)
     taken: set[str] = set()
     # names that are a known part exactly come first: "LeftUpLeg" is the hip, not the "LHipJoint" before it
     for index in sorted(
@@ -133,17 +133,17 @@ def translate_names(
     ):
         if fixed is None or not fixed[index]:
             known = _translate(*parts[index], present, bones) or plain[index]
-            ours[index] = plain[index] if known in taken else known
-        taken.add(ours[index])
-    return ours
+            translated[index] = plain[index] if known in taken else known
+        taken.add(translated[index])
+    return translated
 
 
 def _translate(side: str, part: str, present: set[tuple[str, str]], bones: bool) -> str | None:
     if not side:
         numbered = _NUMBERED_SPINE.get(part) if ("", "spine") not in present else None
         return numbered or _MIDDLE.get(part)
-    own = {other for where, other in present if where == side}
-    if not bones or (part == "shoulder" and (not own & _UPPER_ARMS or own & _COLLARS)):
+    parts_of_side = {other for where, other in present if where == side}
+    if not bones or (part == "shoulder" and (not parts_of_side & _UPPER_ARMS or parts_of_side & _COLLARS)):
         joint = _SIDED_JOINTS.get(part)
     else:
         joint = _SIDED_BONES.get(part)

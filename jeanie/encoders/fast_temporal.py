@@ -132,8 +132,8 @@ class _Layer:
 
     def __init__(self, layer: Any) -> None:
         self.norm, self.wide, self.point, self.stride = layer.norm, layer.wide, layer.point, layer.stride
-        before, here, after = self.wide.weight.detach().T.chunk(3)
-        filters = torch.stack([before, (before + here + after) / 2, (before - here + after) / 2, after])
+        before, centre, after = self.wide.weight.detach().T.chunk(3)
+        filters = torch.stack([before, (before + centre + after) / 2, (before - centre + after) / 2, after])
         self.filters = filters.transpose(1, 2).contiguous()
 
     def run(self, x: Tensor) -> Tensor:

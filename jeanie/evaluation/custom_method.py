@@ -45,15 +45,18 @@ def method_distances(
     result = torch.zeros(len(queries), dtype=torch.float64)
     done = 0
     for group, sizes in zip(clips.split(_QUERIES), counts.split(_QUERIES), strict=True):
-        own = supports[done : done + int(sizes.sum())].split(sizes.tolist())
-        used = torch.unique(torch.cat(own))
+        supports_per_query = supports[done : done + int(sizes.sum())].split(sizes.tolist())
+        used = torch.unique(torch.cat(supports_per_query))
         if 2 * int(sizes.sum()) >= len(group) * len(used):
             table = _call(method, motions, group, used)
-            rows = [row[torch.searchsorted(used, columns)] for row, columns in zip(table, own, strict=True)]
+            rows = [
+                row[torch.searchsorted(used, columns)]
+                for row, columns in zip(table, supports_per_query, strict=True)
+            ]
         else:
             rows = [
                 _call(method, motions, clip[None], columns)[0]
-                for clip, columns in zip(group, own, strict=True)
+                for clip, columns in zip(group, supports_per_query, strict=True)
             ]
         values = torch.cat(rows)
         result[done : done + len(values)] = values

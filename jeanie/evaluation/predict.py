@@ -156,11 +156,11 @@ def _prototype_distances(
 ) -> Iterator[Float[Tensor, "query way"]]:
     """Yield the distances of the queries to the class means of each episode; processes share the episodes."""
     world = _current_world(model.device)
-    mine = set(world.own_indices(len(episodes)))
+    own_episodes = set(world.own_indices(len(episodes)))
     tables = []
     for number, episode in enumerate(episodes):
         table = torch.zeros(len(episode.query), episode.way, dtype=torch.float64)
-        if number in mine:
+        if number in own_episodes:
             support = model.features(store[episode.support], "support")
             classes = model.prototypes(support, episode.support_labels, episode.way)
             batches = encode_batches(model, store, episode.query, "query")
@@ -228,12 +228,12 @@ def pair_distances(
     result = torch.zeros(len(queries), dtype=torch.float64)
     clips, counts = torch.unique_consecutive(queries, return_counts=True)
     ends = counts.cumsum(0)
-    mine = torch.tensor(world.own_indices(len(clips)), dtype=torch.int64)
-    spans = torch.stack((ends - counts, ends), 1)[mine].tolist()
+    own_clips = torch.tensor(world.own_indices(len(clips)), dtype=torch.int64)
+    spans = torch.stack((ends - counts, ends), 1)[own_clips].tolist()
     total = sum(end - start for start, end in spans)
     done = 0
     for group, support_features in encode_groups(model, store, torch.unique(supports)):
-        for batch, query_features in encode_batches(model, store, clips[mine], "query"):
+        for batch, query_features in encode_batches(model, store, clips[own_clips], "query"):
             rows = [_select_group(supports, span, group) for span in spans[batch]]
             columns = [torch.searchsorted(group, supports[row]) for row in rows]
             distances = _compare_columns(model, query_features, support_features, columns)

@@ -89,8 +89,8 @@ def t_p_value(t: Number, degrees: Number) -> float:
     """Return P(|T| >= |t|) for Student's t: I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t^2)."""
     if math.isinf(t):
         return 0.0
-    whole = degrees + t * t
-    return incomplete_beta(degrees / 2, 0.5, degrees / whole, t * t / whole)
+    total = degrees + t * t
+    return incomplete_beta(degrees / 2, 0.5, degrees / total, t * t / total)
 
 
 @lru_cache(maxsize=256)
@@ -140,9 +140,9 @@ def estimate_share(hits: int, count: int, confidence: float = 0.95) -> Estimate:
         raise ConfigError(f"a share needs hits among one or more trials, got {hits} of {count}")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     share = hits / count
-    whole = 1 + z * z / count
-    middle = (share + z * z / (2 * count)) / whole
-    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / whole
+    scale = 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / scale
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / scale
     # with no hits or only hits, one end is exactly 0 or 1
     low = 0.0 if hits == 0 else middle - half
     high = 1.0 if hits == count else middle + half

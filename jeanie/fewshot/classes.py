@@ -75,8 +75,8 @@ def average_classes(support: Features, labels: Int[Tensor, " support"], way: int
         raise ShapeError(
             f"each of the {way} classes needs a support, got {shots.int().tolist()} supports per class"
         )
-    own = support.counts.to(member.dtype)
-    counts = ((member.T @ own) / shots).round().to(support.counts.dtype)
+    block_counts = support.counts.to(member.dtype)
+    counts = ((member.T @ block_counts) / shots).round().to(support.counts.dtype)
     values = support.values
     if bool((counts[labels] != support.counts).any()):
         values = _interpolate_blocks(values, support.counts, counts[labels])

@@ -228,8 +228,8 @@ def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
     mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
     known_cameras = [clip.camera for clip in clips if clip.camera is not None]
     cameras = torch.tensor(known_cameras, dtype=padded.dtype) if len(known_cameras) == len(clips) else None
-    own = torch.tensor([clip.joints.shape[1] for clip in clips])
-    return Batch(padded, mask, frames, layout, cameras=cameras, persons=own)
+    person_counts = torch.tensor([clip.joints.shape[1] for clip in clips])
+    return Batch(padded, mask, frames, layout, cameras=cameras, persons=person_counts)
 
 
 class Store:

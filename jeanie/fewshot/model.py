@@ -231,10 +231,12 @@ class FewShotModel(nn.Module):
             limit: Largest size of the cache in bytes.
         """
         views = None if self.config.views.kind == "none" else self.config.views
-        own = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit, views=views)
+        store = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit, views=views)
         parts = [part.store(motions, limit=limit) for part in self._models()]
-        own.components = [own if part.prepares_like(own) and not part.components else part for part in parts]
-        return own
+        store.components = [
+            store if part.prepares_like(store) and not part.components else part for part in parts
+        ]
+        return store
 
     def collate(self, motions: Sequence[Motion]) -> Batch:
         """Return one batch of prepared motions, padded to the longest."""
@@ -258,14 +260,14 @@ class FewShotModel(nn.Module):
         needs_gradients = torch.is_grad_enabled() and any(
             weight.requires_grad for weight in self.parameters()
         )
-        own = encode_in_chunks(
+        own_features = encode_in_chunks(
             partial(self._encode_chunk, views=views), batch, self._count_numbers(batch, views), self.encoder,
             needs_gradients=needs_gradients, recompute=self.recompute,
         )  # fmt: skip
         components = tuple(
             part._encode(clips, side) for part, clips in zip(self._models(), batch.components, strict=True)
         )
-        return replace(own, components=components, factor=self._compute_hubness_factor(own))
+        return replace(own_features, components=components, factor=self._compute_hubness_factor(own_features))
 
     def _count_numbers(self, batch: Batch, views: Any) -> int:
         """Return the number of input values of the encoder per clip."""
@@ -322,8 +324,8 @@ class FewShotModel(nn.Module):
             part.prototypes(features, labels, way)
             for part, features in zip(self._models(), support.components, strict=True)
         )
-        own = average_classes(self.comparison.reduce(support), labels, way)
-        return replace(own, components=components, factor=self._compute_hubness_factor(own))
+        own_features = average_classes(self.comparison.reduce(support), labels, way)
+        return replace(own_features, components=components, factor=self._compute_hubness_factor(own_features))
 
     def forward(self, query: Batch, support: Batch) -> Float[Tensor, "query support"]:
         """Return the distance of every query to every support."""

@@ -91,11 +91,13 @@ class PretrainConfig(Config):
     @property
     def member_settings(self) -> "list[tuple[PretrainConfig, int]]":
         """Settings and seed of every member; the seeds of the other members start again at ``seed``."""
-        own = self.with_values(
+        first_settings = self.with_values(
             members=1, other_members=0, other_settings={}, positions=0.0, mirror_penalty=None, seed=0
         )
-        other = own.with_values(self.other_settings) if self.other_members else own
-        counts = ((own, self.members), (other, self.other_members))
+        changed_settings = (
+            first_settings.with_values(self.other_settings) if self.other_members else first_settings
+        )
+        counts = ((first_settings, self.members), (changed_settings, self.other_members))
         return [(settings, self.seed + number) for settings, count in counts for number in range(count)]
 
 

@@ -236,15 +236,15 @@ def _draw_keys(
     count = len(gestures.count)
     rest = _draw_rest_poses(count, generator)
     size = 1 + 0.15 * normal(count, 1, 1)
-    own = rest + size * (gestures.points + jitter * normal(count, _POINTS, POSE) - rest)
-    own = torch.where(gestures.active[:, None], own, rest)
+    way_points = rest + size * (gestures.points + jitter * normal(count, _POINTS, POSE) - rest)
+    way_points = torch.where(gestures.active[:, None], way_points, rest)
     more = (uniform(count) < 0.35) & (gestures.repeats > 1)
     repeats = torch.where(more, gestures.repeats + torch.where(uniform(count) < 0.5, -1, 1), gestures.repeats)
     length = (gestures.count * repeats).clamp_max(_KEYS - 2)
     key = torch.arange(_KEYS)
     phase = torch.where(gestures.cyclic, (uniform(count) * gestures.count).long(), 0)
     point = (key - 1 + phase[:, None]).clamp_min(0) % gestures.count[:, None]
-    keys = own.gather(1, point[..., None].expand(-1, -1, POSE))
+    keys = way_points.gather(1, point[..., None].expand(-1, -1, POSE))
     keys = keys + 0.03 * normal(*keys.shape) * gestures.active[:, None]
     resting = ((key == 0) | (key > length[:, None])) & ~gestures.cyclic[:, None]
     return torch.where(resting[..., None], rest, keys), length

@@ -76,10 +76,13 @@ def pose_body(
         return pelvis + _bend(torch.cat([x, y, z], -1).expand(count, frames, 3), bend)
 
     joints = {0: upper(zero, trunk + neck, zero - 0.04), 1: upper(zero, trunk, zero)}
-    for shoulder, hand, sign, own in ((3, LEFT_HAND, -1.0, swivel[:, 1]), (6, RIGHT_HAND, 1.0, swivel[:, 0])):
+    for shoulder, hand, sign, swivel_rad in (
+        (3, LEFT_HAND, -1.0, swivel[:, 1]),
+        (6, RIGHT_HAND, 1.0, swivel[:, 0]),
+    ):
         joints[shoulder] = upper(sign * wide, trunk - 0.04, zero)
         reach = _bend(curves[..., hand] * (sizes[0] + sizes[1]), bend)
-        angle = own[:, None, None] + 0.25 * normal(count, 1, 1)
+        angle = swivel_rad[:, None, None] + 0.25 * normal(count, 1, 1)
         pole = torch.cat([sign * (0.5 + angle.sin()), -angle.cos(), 0.45 + zero], -1)
         pole = _bend(pole.expand(count, frames, 3), bend)
         joints[shoulder + 1], joints[shoulder + 2] = _solve_limb(

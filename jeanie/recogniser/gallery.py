@@ -239,10 +239,10 @@ class Gallery:
             numbers = [at for at, label in enumerate(actions) if not label.startswith(NEGATIVE_PREFIX)]
             member_actions = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
             is_own = action == member_actions[:, None]
-            rows = [own.nonzero()[-_MAX_COMPARED:, 0].tolist() for own in is_own]
+            rows = [is_member.nonzero()[-_MAX_COMPARED:, 0].tolist() for is_member in is_own]
             member_rows = [
-                own[groups[number].middle if number in groups else 0]
-                for number, own in zip(member_actions.tolist(), rows, strict=True)
+                action_rows[groups[number].middle if number in groups else 0]
+                for number, action_rows in zip(member_actions.tolist(), rows, strict=True)
             ]
             keys = tuple(ids[row] for row in member_rows)
             members = features[torch.tensor(member_rows, device=action.device)]
@@ -350,15 +350,15 @@ def compute_answer_evidence(
     action = snapshot.actions.index(label)
     row = int(nearest_examples.rows[action])
     nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
-    own = torch.cat([logs[1:], nearest_examples.calibration.to(logs)])
+    own_logs = torch.cat([logs[1:], nearest_examples.calibration.to(logs)])
     return compute_evidence(
         nearest,
         min(logs[1:], default=nearest),
         snapshot.background[row].with_members(snapshot.members[row]),
-        nearest_examples.background.with_members(own),
+        nearest_examples.background.with_members(own_logs),
         snapshot.within_action[action],
         1 + len(others),
-        len(own),
+        len(own_logs),
     )
 
 

@@ -127,16 +127,18 @@ def propagate(
     between two of them, has no large share of any label.
     """
     classes = tuple(dict.fromkeys(labels))
-    own = torch.tensor([classes.index(label) for label in labels])
+    label_index = torch.tensor([classes.index(label) for label in labels])
     seeds = torch.zeros(len(neighbours.index), len(classes), dtype=torch.float64)
-    counts = torch.bincount(own, minlength=len(classes))
-    seeds[torch.tensor(examples), own] = 1 / counts[own].double()  # every class has the same weight
+    counts = torch.bincount(label_index, minlength=len(classes))
+    seeds[torch.tensor(examples), label_index] = (
+        1 / counts[label_index].double()
+    )  # every class has the same weight
     graph, degree = build_graph(neighbours)
     mass = spread_labels(graph, seeds, config.alpha)
     even = _EVEN_SHARE * mass.sum() * degree.sqrt() / degree.sqrt().sum()
     total = mass.sum(1) + even
     shares = mass / torch.where(total > 0, total, 1.0)[:, None]
-    shares[torch.tensor(examples)] = torch.nn.functional.one_hot(own, len(classes)).double()
+    shares[torch.tensor(examples)] = torch.nn.functional.one_hot(label_index, len(classes)).double()
     confidence, best = shares.max(1)
     is_sure = (confidence >= config.abstain) & (confidence > 0)
     assigned_labels = tuple(

@@ -37,18 +37,18 @@ class Fusion:
         """Return the whole model with this branch; the unit of each distance is its median on training episodes."""
         if self._units is None:  # components are not trained
             self._units = [self._measure_component(number) for number in range(len(self._whole.components))]
-        whole = copy.deepcopy(self._whole)
-        whole.load_state_dict(branch.state_dict(), strict=False)
+        model = copy.deepcopy(self._whole)
+        model.load_state_dict(branch.state_dict(), strict=False)
         components = [
             part.with_values(unit=unit)
-            for part, unit in zip(whole.config.components, self._units, strict=True)
+            for part, unit in zip(model.config.components, self._units, strict=True)
         ]
-        whole.config = whole.config.with_values(
+        model.config = model.config.with_values(
             unit=self._measure_median(branch, None), components=components
         )
         for number, config in enumerate(components):
-            _get_component(whole, number).config = config
-        return whole
+            _get_component(model, number).config = config
+        return model
 
     def _measure_component(self, number: int) -> float:
         component = copy.deepcopy(_get_component(self._whole, number))

@@ -39,7 +39,10 @@ def list_member_shares(model: FewShotModel) -> list[Shares]:
     if not isinstance(encoder, TemporalEncoderConfig):
         return [()]
     scales = dict.fromkeys(encoder.scales) if len(set(encoder.scales)) > 1 else {}
-    return [encoder.shares, *(tuple(float(own == scale) for own in encoder.scales) for scale in scales)]
+    return [
+        encoder.shares,
+        *(tuple(float(member_scale == scale) for member_scale in encoder.scales) for scale in scales),
+    ]
 
 
 def select_members(
@@ -69,8 +72,12 @@ def select_members(
     sample = torch.tensor([clips[row] for row in rows])
     tasks = _draw_tasks(classes, rng)
     choices: list[MemberChoice] = []
-    for own in shares:
-        changes = {"encoder.shares": own} if isinstance(model.config.encoder, TemporalEncoderConfig) else {}
+    for member_shares in shares:
+        changes = (
+            {"encoder.shares": member_shares}
+            if isinstance(model.config.encoder, TemporalEncoderConfig)
+            else {}
+        )
         variant = model.with_config(changes, hubness=0.0)
         with evaluation_mode(variant):
             support = Features.cat([part for _, part in encode_batches(variant, store, sample, "support")])
@@ -78,7 +85,7 @@ def select_members(
             table = torch.cat([variant.compare(part, support).cpu() for _, part in queries])
         for power in hubness:
             accuracies = [_measure_accuracy(table, support, task, power) for task in tasks]
-            choices.append(MemberChoice(own, power, 100 * float(np.mean(accuracies))))
+            choices.append(MemberChoice(member_shares, power, 100 * float(np.mean(accuracies))))
     first = next(choice for choice in choices if choice.shares == shares[0] and not choice.hubness)
     best = max(choices, key=lambda choice: choice.accuracy)
     return best if best.accuracy >= first.accuracy + margin else first
@@ -116,14 +123,16 @@ def _draw_tasks(classes: Sequence[Sequence[int]], rng: np.random.Generator) -> l
     for _ in range(_HALVES):
         order = rng.permutation(len(classes)).tolist()
         half = len(order) // 2
-        for ours, theirs in ((order[:half], order[half:]), (order[half:], order[:half])):
-            own = [classes[index] for index in ours]
+        for task_half, background_half in ((order[:half], order[half:]), (order[half:], order[:half])):
+            task_classes = [classes[index] for index in task_half]
             tasks.append(
                 _Task(
-                    background=torch.tensor([row for index in theirs for row in classes[index]]),
-                    queries=torch.tensor([row for rows in own for row in rows]),
-                    truth=torch.tensor([label for label, rows in enumerate(own) for _ in rows]),
-                    supports=torch.from_numpy(np.stack([rng.choice(rows, _DRAWS) for rows in own], 1)),
+                    background=torch.tensor([row for index in background_half for row in classes[index]]),
+                    queries=torch.tensor([row for rows in task_classes for row in rows]),
+                    truth=torch.tensor([label for label, rows in enumerate(task_classes) for _ in rows]),
+                    supports=torch.from_numpy(
+                        np.stack([rng.choice(rows, _DRAWS) for rows in task_classes], 1)
+                    ),
                 )
             )
     return tasks

@@ -63,5 +63,5 @@ class ClipLoader:
     def _load(self, episodes: Sequence[Tensor]) -> LoadedClips:
         clips, position = torch.unique(torch.cat(list(episodes)), return_inverse=True)
         batch = self._store[clips]
-        parts = position.split([len(own) for own in episodes])
+        parts = position.split([len(numbers) for numbers in episodes])
         return LoadedClips(clips, parts, batch.pin_memory() if self._is_pinned else batch)

@@ -107,9 +107,9 @@ class SplitTraining:
         learnt motions would not follow the weights.
         """
         config, encoder = self.config, initial.config.encoder
-        own = encoder.shares if isinstance(encoder, TemporalEncoderConfig) else ()
-        shares, self.hubness = own, config.hubness if config.margin is None else 0.0
-        candidates = list_member_shares(initial) if config.select_members else [own]
+        initial_shares = encoder.shares if isinstance(encoder, TemporalEncoderConfig) else ()
+        shares, self.hubness = initial_shares, config.hubness if config.margin is None else 0.0
+        candidates = list_member_shares(initial) if config.select_members else [initial_shares]
         powers = sorted({0.0, config.hubness})
         if config.margin is not None and len(candidates) + len(powers) > 2:
             held_out = {
@@ -125,9 +125,9 @@ class SplitTraining:
             )  # fmt: skip
             if choice is not None:
                 shares, self.hubness = choice.shares, choice.hubness
-        if shares == own and not initial.config.hubness:
+        if shares == initial_shares and not initial.config.hubness:
             return copy.deepcopy(initial)
-        changes = {} if shares == own else {"encoder.shares": shares}
+        changes = {} if shares == initial_shares else {"encoder.shares": shares}
         return initial.with_config(changes, hubness=0.0)
 
     def train(self) -> None:

@@ -128,8 +128,8 @@ class Learner:
 
         The host reads the device once, at the end, for the values that it returns.
         """
-        episodes, mine = self._select_episodes(number)
-        parts = self._split(episodes, mine)
+        episodes, own_indices = self._select_episodes(number)
+        parts = self._split(episodes, own_indices)
         self.optimiser.zero_grad()
         self.model.train()
         scales = [buffer for name, buffer in self.model.named_buffers() if name.endswith("cost_scale")]
@@ -138,10 +138,10 @@ class Learner:
         with torch.set_grad_enabled(len(parts) == 1):
             for part in range(len(parts)):
                 results.append(self._compute_part(number, parts, part, len(episodes), before))
-        own = torch.cat([result.distances for result in results]) if results else None
+        own_distances = torch.cat([result.distances for result in results]) if results else None
         same = torch.stack([self._same_class(episode) for episode in episodes])
-        value, distances, gradient = self._compute_loss(own, mine, same)
-        own_gradient = gradient[mine.start :: mine.step]
+        value, distances, gradient = self._compute_loss(own_distances, own_indices, same)
+        own_gradient = gradient[own_indices.start :: own_indices.step]
         start = 0
         for part, result in enumerate(results):
             if len(parts) > 1:  # the loss needed the distances of all parts first
@@ -171,11 +171,11 @@ class Learner:
         episodes = [self.episodes[i] for i in range(first, last)]
         return episodes, self.world.own_indices(len(episodes))
 
-    def _split(self, episodes: list[Episode], mine: range) -> list[list[Episode]]:
+    def _split(self, episodes: list[Episode], own_indices: range) -> list[list[Episode]]:
         """Return the episodes of this process in parts of equal size; the last part may be smaller."""
-        own = [episodes[i] for i in mine]
-        size = math.ceil(len(own) / self.config.accumulate) or 1
-        return [own[start : start + size] for start in range(0, len(own), size)]
+        own_episodes = [episodes[i] for i in own_indices]
+        size = math.ceil(len(own_episodes) / self.config.accumulate) or 1
+        return [own_episodes[start : start + size] for start in range(0, len(own_episodes), size)]
 
     def _request_clips(self, number: int) -> None:
         """Let the clips of a step be loaded while the device computes."""
@@ -307,15 +307,15 @@ class Learner:
                 part.autocast_dtype, part.recompute = None, False
 
     def _compute_loss(
-        self, own: Tensor | None, mine: range, same: Bool[Tensor, "episode query support"]
+        self, own_distances: Tensor | None, own_indices: range, same: Bool[Tensor, "episode query support"]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss of the whole mini-batch, its distances, and the (scaled) gradient with respect to them.
 
         Every process computes the loss of all episodes, because a term of the loss may depend on several episodes.
         """
         distances = torch.zeros(same.shape, device=self.model.device, dtype=self.model.dtype)
-        if own is not None:
-            distances[mine.start :: mine.step] = own.detach()
+        if own_distances is not None:
+            distances[own_indices.start :: own_indices.step] = own_distances.detach()
         distances = self.world.reduce_sum(distances).requires_grad_()
         value = self.loss(distances, same)
         self._scaler.scale(value).backward()

@@ -285,17 +285,19 @@ class CameraViews:
         matrices = rotations.flatten(-4, -3)
         rotated = rotate_joints(joints, matrices, [matrices.shape[-3] // 2])
         rotated = rotated.unflatten(-4, self.shape)
-        own: Tensor | float = self.camera.distance
+        body_distance: Tensor | float = self.camera.distance
         if distance is not None:
-            own = distance.to(joints)[..., None, None, None, None, None]
-        depth = rotated[..., 2:] + own
+            body_distance = distance.to(joints)[..., None, None, None, None, None]
+        depth = rotated[..., 2:] + body_distance
         is_visible = depth >= NEAREST
         # on another device this would wait for it
         is_complete = is_visible.device.type == "cpu" and bool(is_visible.all())
         if not is_complete:
             depth = torch.where(is_visible, depth, 1.0)
         if self.units == "metres":
-            plane = _distort(rotated[..., :2] * (own / depth), self.camera.distortion, own)
+            plane = _distort(
+                rotated[..., :2] * (body_distance / depth), self.camera.distortion, body_distance
+            )
             measured = torch.cat((plane, rotated[..., 2:]), -1)
         else:
             measured = _to_pixels(rotated[..., :2], depth, self.camera)

@@ -58,9 +58,9 @@ def _sweep(
         column = (d - rows).clamp(0, supports - 1)
         inside = ((d - rows >= 0) & (d - rows < supports)).reshape(-1, *[1] * (cost.dim() - 3))
         usable = alive[:, rows, column] & inside
-        here = torch.where(usable, cost[:, rows, column], 0.0)
+        cell_cost = torch.where(usable, cost[:, rows, column], 0.0)
         up, corner = (torch.cat([edge[:, :1], x[:, :-1]], 1) for x in (previous, before_previous))
-        value = advance([corner, previous, up] if d else None, here)  # a tie prefers the diagonal
+        value = advance([corner, previous, up] if d else None, cell_cost)  # a tie prefers the diagonal
         previous, before_previous = torch.where(usable, value, torch.inf), previous
         diagonals.append(previous)
     batch = torch.arange(len(cost), device=cost.device)
@@ -77,10 +77,10 @@ def align_smooth(
 ) -> Float[Tensor, " pair"]:
     """Return the value of R[t, s, v] = cost[t, s, v] + softmin over moves of R[t-dt, s-ds, v-dv]."""
 
-    def advance(before: list[Tensor] | None, here: Tensor) -> Tensor:
+    def advance(before: list[Tensor] | None, cell_cost: Tensor) -> Tensor:
         if before is None:
-            return here
-        return here + _slide_window(softmin(torch.stack(before), gamma), gamma, shift, 2)
+            return cell_cost
+        return cell_cost + _slide_window(softmin(torch.stack(before), gamma), gamma, shift, 2)
 
     ends = _sweep(cost, cells, query_lengths, support_lengths, advance)
     return softmin(ends.reshape(len(ends), -1), gamma, 1)
@@ -129,17 +129,17 @@ def align_preprint(
             x = x[..., index]
         return x
 
-    def advance(before: list[Tensor] | None, here: Tensor) -> Tensor:
+    def advance(before: list[Tensor] | None, cell_cost: Tensor) -> Tensor:
         values: dict[tuple[int, ...], Tensor] = {}
         for n in product(*map(range, spans)):
             back = [tuple(a - b for a, b in zip(n, i, strict=True)) for i in steps]
             back = [m for m in back if min(m, default=0) >= 0]
             terms = [select(x, m) for x in before or [] for m in back] + [values[m] for m in back if m != n]
             if before is None:  # the virtual cell before the first blocks holds 0 at n = 0 of every origin
-                terms += [torch.zeros_like(select(here, n))] if (0,) * axes in back else []
-            infinite = torch.full_like(select(here, n), torch.inf)
-            values[n] = select(here, n) + softmin(torch.stack([infinite, *terms]), gamma)
-        return torch.stack(list(values.values()), -1).reshape(here.shape)
+                terms += [torch.zeros_like(select(cell_cost, n))] if (0,) * axes in back else []
+            infinite = torch.full_like(select(cell_cost, n), torch.inf)
+            values[n] = select(cell_cost, n) + softmin(torch.stack([infinite, *terms]), gamma)
+        return torch.stack(list(values.values()), -1).reshape(cell_cost.shape)
 
     ends = _sweep(table, cells, query_lengths, support_lengths, advance)
     return softmin(ends.reshape(len(ends), -1), gamma, 1)

@@ -132,13 +132,13 @@ def align_soft(
             w, n = compute_weights(cost, unit, unit_high, unit_low, M, K)
             m2, k2 = m1, k1
             m1, k1 = normalise(tl.where(alive, m * w, 0.0), k + n, DEAD, M, K)
-            here = plan + column * plan_strides[3]
-            p = tl.load(here, mask=alive, other=0.0)
+            address = plan + column * plan_strides[3]
+            p = tl.load(address, mask=alive, other=0.0)
             q = tl.load(exponents + column * plan_strides[3], mask=alive, other=0)
             # p or m is 0 where an exponent is dead; the sum of exponents then may be any number
             power = compute_power(tl.minimum(q + k - top, 100), M)
             slope = differentiate_metric(cost, sigma, METRIC, M)
-            tl.store(here, p * m * share * power * slope, mask=alive)
+            tl.store(address, p * m * share * power * slope, mask=alive)
 
 
 @triton.jit(do_not_specialize=_VARIABLE)
@@ -206,8 +206,8 @@ def align_hard(
         v = tl.reduce(tl.where(end == least, view, VIEWS), 1, tl.standard._elementwise_min, keep_dims=True)
         is_walking = is_pair & (code == _FINE)
         for _ in range(0, bound):
-            here = plan + t * plan_strides[2] + s * plan_strides[3]
-            tl.store(here, 1.0, mask=is_walking & (lane == v))
+            address = plan + t * plan_strides[2] + s * plan_strides[3]
+            tl.store(address, 1.0, mask=is_walking & (lane == v))
             near = is_walking & (lane < VIEWS) & (tl.abs(a - v // (B * C * D)) <= SHIFT)
             near = near & (tl.abs(b - v // (C * D) % B) <= SHIFT)
             near = near & (tl.abs(c - v // D % C) <= SHIFT) & (tl.abs(d4 - v % D) <= SHIFT)

@@ -42,19 +42,21 @@ def read_azure_kinect(
     flat = [body for persons in bodies for body in persons]
     if not flat:
         raise DataError(f"{path}: nobody in any of its {len(frames)} frames; leave it out")
-    own = layout or AZURE
-    positions = [body.get("joint_positions") or _list_positions(body.get("joints"), own) for body in flat]
-    points = to_array(path, positions, (None, len(own), 3), "joint_positions of the bodies")
+    file_layout = layout or AZURE
+    positions = [
+        body.get("joint_positions") or _list_positions(body.get("joints"), file_layout) for body in flat
+    ]
+    points = to_array(path, positions, (None, len(file_layout), 3), "joint_positions of the bodies")
     ids = [str(body.get("body_id", 0)) for body in flat]
     person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
-    check_size(path, len(frames), len(person_of), len(own))
-    placed = np.full((len(frames), len(person_of), len(own), 3), np.nan)
+    check_size(path, len(frames), len(person_of), len(file_layout))
+    placed = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
     frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
     placed[frame_of, [person_of[body] for body in ids]] = points * metres_per_unit(unit)
     stamps = [frame.get("timestamp_usec", frame.get("timestamp_us")) for frame in frames]
     is_timed = all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps)
     rate = estimate_frame_rate(np.array(stamps, np.float64), 1e-6) if is_timed else None
-    return make_motion(path, rotate_to_y_up(placed, up), own, rate=rate)
+    return make_motion(path, rotate_to_y_up(placed, up), file_layout, rate=rate)
 
 
 def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:
@@ -65,11 +67,11 @@ def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _list_positions(joints: Any, own: Layout) -> Any:
+def _list_positions(joints: Any, file_layout: Layout) -> Any:
     """Return the positions of joints that are dicts, or a dict by name, in the order of the layout."""
     if isinstance(joints, dict):
         named = {normalise_name(name): joint for name, joint in joints.items()}
-        joints = [named.get(joint, named.get(_SDK_NAMES.get(joint, joint))) for joint in own.joints]
+        joints = [named.get(joint, named.get(_SDK_NAMES.get(joint, joint))) for joint in file_layout.joints]
     if not isinstance(joints, list):
         return joints
     places = [joint.get("position") if isinstance(joint, dict) else joint for joint in joints]

@@ -18,7 +18,7 @@ __all__ = ["make_marker_motion", "make_motion"]
 def make_motion(
     path: Path,
     joints: NDArray[np.floating[Any]],
-    own: Layout,
+    file_layout: Layout,
     *,
     layout: Layout | None = None,
     valid: NDArray[np.bool_] | None = None,
@@ -28,9 +28,10 @@ def make_motion(
 ) -> Motion:
     """Build a motion of joints [frame, person, joint, 3]; name and tags default to those in the file name.
 
-    ``own`` is the layout of the format. The caller's ``layout`` replaces it if it has the same number of joints.
+    ``file_layout`` is the layout of the format. The caller's ``layout`` replaces it if it has the same number of
+    joints.
     """
-    layout = layout or own
+    layout = layout or file_layout
     if joints.shape[2] != len(layout):
         raise DataError(
             f"{path}: has {joints.shape[2]} joints, layout {layout.name!r} has {len(layout)}; "
@@ -58,19 +59,19 @@ def make_motion(
 def make_marker_motion(
     path: Path,
     points: NDArray[np.float64],
-    own: Layout,
+    file_layout: Layout,
     order: NDArray[np.int64],
     scale: float,
     rate: float | None,
 ) -> Motion:
     """Build a motion in metres of named points [frame, person, point, 3].
 
-    ``order`` has the index of the point for each joint of the layout ``own``, -1 for a missing joint. ``scale`` is
-    the length of the file's unit in metres.
+    ``order`` has the index of the point for each joint of ``file_layout``, -1 for a missing joint. ``scale`` is the
+    length of the file's unit in metres.
     """
     selected = points if np.array_equal(order, np.arange(points.shape[2])) else points[:, :, order]
     joints = np.empty(selected.shape, np.float32)
     with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite: a missing joint
         np.multiply(selected, scale, out=joints, casting="same_kind")
     joints[:, :, order < 0] = np.nan
-    return make_motion(path, joints, own, rate=rate)
+    return make_motion(path, joints, file_layout, rate=rate)

@@ -65,13 +65,13 @@ def read_bvh(
     """
     path = Path(path)
     hierarchy, rows, rate = parse_bvh(path)
-    own, order = find_hierarchy_layout(
+    file_layout, order = find_hierarchy_layout(
         hierarchy.names, hierarchy.parents, hierarchy.ends, layout=layout, path=path, aliases=aliases
     )
     scale = _guess_unit(hierarchy) if unit is None else metres_per_unit(unit)
     positions = forward_kinematics(hierarchy, rows, scale)[:, order]
     valid = np.isfinite(positions).all(-1) & (order >= 0)
-    return make_motion(path, positions[:, None], own, valid=valid[:, None], rate=rate)
+    return make_motion(path, positions[:, None], file_layout, valid=valid[:, None], rate=rate)
 
 
 def forward_kinematics(
@@ -134,17 +134,18 @@ def _compute_local_transforms(
     """Return the local rotation [frame, joint, 3, 3] and the shift from the parent [frame, joint, 3]."""
     frames, joints = len(rows), len(hierarchy.names)
     shift = np.broadcast_to(np.array(hierarchy.offsets), (frames, joints, 3)).copy()
-    shifts = [(j, axis, column) for j, own in enumerate(hierarchy.channels) for column, kind, axis in own
+    shifts = [(j, axis, column) for j, channels in enumerate(hierarchy.channels) for column, kind, axis in channels
               if kind == "position"]  # fmt: skip
     if shifts:
         joint, axis, column = np.array(shifts).T
         shift[:, joint, axis] = rows[:, column]
     turns = [
-        [(column, axis) for column, kind, axis in own if kind == "rotation"] for own in hierarchy.channels
+        [(column, axis) for column, kind, axis in channels if kind == "rotation"]
+        for channels in hierarchy.channels
     ]
     rotation = np.broadcast_to(np.eye(3), (frames, joints, 3, 3)).copy()
     for slot in range(max(map(len, turns))):
-        turns_in_slot = [(j, *own[slot]) for j, own in enumerate(turns) if slot < len(own)]
+        turns_in_slot = [(j, *channels[slot]) for j, channels in enumerate(turns) if slot < len(channels)]
         joint, column, axis = np.array(turns_in_slot).T
         rotation[:, joint] = rotation[:, joint] @ _axis_rotations(np.deg2rad(rows[:, column]), axis)
     return rotation, shift

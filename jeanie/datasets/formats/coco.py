@@ -52,21 +52,21 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     flat = [person for persons in frames for person in persons]
     if not flat:
         raise DataError(f"{path}: nobody in any of its {len(frames)} frames; leave it out")
-    points, own = _parse_key_points(path, flat, layout)
+    points, file_layout = _parse_key_points(path, flat, layout)
     counts = [len(persons) for persons in frames]
     ids = [next((str(person[key]) for key in _ID_KEYS if key in person), None) for person in flat]
     frame_of = np.repeat(np.arange(len(frames)), counts)
     if None not in ids and len(set(zip(frame_of.tolist(), ids, strict=True))) == len(ids):
         person_of = {person: index for index, person in enumerate(dict.fromkeys(ids))}
-        check_size(path, len(frames), len(person_of), len(own))
-        placed = np.full((len(frames), len(person_of), len(own), 3), np.nan)
+        check_size(path, len(frames), len(person_of), len(file_layout))
+        placed = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
         placed[frame_of, [person_of[person] for person in ids]] = points
         bodies = placed[..., :2], np.nan_to_num(placed[..., 2])
     else:
         bodies = select_best_two(
             *place_persons(path, np.arange(len(frames)), counts, points[..., :2], points[..., 2])
         )
-    return make_keypoint_motion(path, *bodies, own, (0.0, 0.0), layout=layout)
+    return make_keypoint_motion(path, *bodies, file_layout, (0.0, 0.0), layout=layout)
 
 
 def _read_folder(path: Path) -> list[Any]:

@@ -80,8 +80,8 @@ def open_st_gcn(root: str | Path, *, layout: Layout | None = None) -> FileDatase
             name = limit_text(name, f"{path.stem}_{index}")
             clips.append(Clip(name.removesuffix(".skeleton"), path, merge_tags(name, number), index))
     shape = arrays[clips[0].source].shape
-    own = layout or default_layout(clips[0].source, shape[3], shape[1])
-    return FileDataset("st-gcn", own, tuple(clips), partial(_read_st_gcn, arrays, own))
+    file_layout = layout or default_layout(clips[0].source, shape[3], shape[1])
+    return FileDataset("st-gcn", file_layout, tuple(clips), partial(_read_st_gcn, arrays, file_layout))
 
 
 def _read_labels(path: Path, count: int) -> list[tuple[Any, Any]]:
@@ -127,7 +127,7 @@ def open_ctr_gcn(path: str | Path, *, layout: Layout | None = None) -> FileDatas
     frames in which all of its joints are 0; frames of zeros at the end are left out. Labels count from 0.
     """
     path = find_only_file(path, "*.npz", "a CTR-GCN data set")
-    own = layout or LAYOUTS["ntu25"]
+    file_layout = layout or LAYOUTS["ntu25"]
     clips: list[Clip] = []
     arrays: dict[str, Any] = {}
     with parser_errors(path, "npz file"), open_zip(path) as archive:
@@ -140,13 +140,13 @@ def open_ctr_gcn(path: str | Path, *, layout: Layout | None = None) -> FileDatas
                 raise DataError(
                     f"{path}: y_{part} must be one-hot, one row for each of {len(arrays[part])} recordings"
                 )
-            if arrays[part].shape[2] % (3 * len(own)):
+            if arrays[part].shape[2] % (3 * len(file_layout)):
                 raise DataError(
-                    f"{path}: {arrays[part].shape[2]} numbers per frame are not persons x {len(own)} x 3"
+                    f"{path}: {arrays[part].shape[2]} numbers per frame are not persons x {len(file_layout)} x 3"
                 )
             for index, label in enumerate(labels.argmax(1).tolist()):
                 clips.append(Clip(f"{part}_{index:06}", path, Tags(label=label), index))
-    return FileDataset("ctr-gcn", own, tuple(clips), partial(_read_ctr_gcn, arrays, own))
+    return FileDataset("ctr-gcn", file_layout, tuple(clips), partial(_read_ctr_gcn, arrays, file_layout))
 
 
 def _open_member(path: Path, archive: zipfile.ZipFile, name: str) -> Any:

@@ -67,12 +67,12 @@ def _build_motion(
     positions = _compute_positions(nodes, parents, curves, times)[:, joints]
     names = [str(nodes[joint].get("name") or f"node_{joint}") for joint in joints]
     own_parents = _parents_within(joints, parents)
-    own, order = find_hierarchy_layout(
+    file_layout, order = find_hierarchy_layout(
         names, own_parents, [False] * len(names), layout=layout, path=path, aliases=aliases, kind="gltf"
     )
     selected = positions[:, order].astype(np.float32)
     valid = np.isfinite(selected).all(-1) & (order >= 0)
-    return make_motion(path, selected[:, None], own, valid=valid[:, None], rate=rate)
+    return make_motion(path, selected[:, None], file_layout, valid=valid[:, None], rate=rate)
 
 
 def _read_document(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -300,9 +300,9 @@ def _compute_local(
 ) -> tuple[Floats, Floats]:
     """Return the local shift [frame, 3] and the linear part [frame, 3, 3] of a node."""
     if "matrix" in node and not any((index, kind) in curves for kind in _CHANNELS):
-        whole = np.array(node["matrix"], np.float64).reshape(4, 4).T
-        return np.broadcast_to(whole[:3, 3], (len(times), 3)), np.broadcast_to(
-            whole[:3, :3], (len(times), 3, 3)
+        transform = np.array(node["matrix"], np.float64).reshape(4, 4).T
+        return np.broadcast_to(transform[:3, 3], (len(times), 3)), np.broadcast_to(
+            transform[:3, :3], (len(times), 3, 3)
         )
     rest = {"translation": [0.0] * 3, "rotation": [0.0, 0.0, 0.0, 1.0], "scale": [1.0] * 3}
     values = {}

@@ -89,7 +89,7 @@ def place_persons(
 
 
 def make_keypoint_motion(
-    path: Path, points: Floats, score: Floats, own: Layout, size: tuple[float, float], **options: Any
+    path: Path, points: Floats, score: Floats, file_layout: Layout, size: tuple[float, float], **options: Any
 ) -> Motion:
     """Build a motion of points [frame, person, joint, 2 or 3] in an image of ``size``.
 
@@ -100,4 +100,4 @@ def make_keypoint_motion(
     present = valid.any(axis=(0, 2))
     if present.any() and not present.all():
         points, valid = points[:, present], valid[:, present]
-    return make_motion(path, convert_image_points(points, size), own, valid=valid, **options)
+    return make_motion(path, convert_image_points(points, size), file_layout, valid=valid, **options)

@@ -166,8 +166,10 @@ def read_nw_ucla(path: str | Path, *, layout: Layout | None = None) -> Motion:
     tags, label = parse_tags(source), value.get("label")
     if tags.label is None and isinstance(label, str | int):
         tags = Tags(label=label)
-    own = LAYOUTS["kinect20"]
-    return make_motion(path, joints[:, None], own, layout=layout, tags=tags, name=parse_clip_name(source))
+    file_layout = LAYOUTS["kinect20"]
+    return make_motion(
+        path, joints[:, None], file_layout, layout=layout, tags=tags, name=parse_clip_name(source)
+    )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is a missing joint

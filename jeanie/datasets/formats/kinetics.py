@@ -40,14 +40,16 @@ def read_kinetics(path: str | Path, *, layout: Layout | None = None) -> Motion:
         expect_type(path, frame.get("skeleton"), list, "a frame's skeleton")[:MAX_PERSONS] for frame in frames
     ]
     places = _parse_frame_numbers(path, [frame.get("frame_index") for frame in frames])
-    own = LAYOUTS["openpose18"]
-    pose = _collect(path, people, "pose", 2 * len(own)).reshape(-1, len(own), 2)
-    score = _collect(path, people, "score", len(own))
+    file_layout = LAYOUTS["openpose18"]
+    pose = _collect(path, people, "pose", 2 * len(file_layout)).reshape(-1, len(file_layout), 2)
+    score = _collect(path, people, "score", len(file_layout))
     points, scores = place_persons(path, places, [len(persons) for persons in people], pose, score)
     label = value.get("label")
     tags = replace(parse_tags(path), label=label) if isinstance(label, str | int) else None
     points, scores = select_best_two(points * np.array(KINETICS_SIZE), scores)
-    return make_keypoint_motion(path, points, scores, own, KINETICS_SIZE, layout=layout, rate=30.0, tags=tags)
+    return make_keypoint_motion(
+        path, points, scores, file_layout, KINETICS_SIZE, layout=layout, rate=30.0, tags=tags
+    )
 
 
 def _collect(path: Path, people: Sequence[list[Any]], key: str, width: int) -> NDArray[np.float64]:

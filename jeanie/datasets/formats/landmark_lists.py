@@ -22,7 +22,7 @@ _POINT_KEYS = (
 )  # ML Kit and others put the coordinates one level down
 
 
-def parse_person(path: Path, person: Any, own: Layout) -> Any:
+def parse_person(path: Path, person: Any, file_layout: Layout) -> Any:
     """Return the coordinates (x, y, z) of a person's landmarks in the order of the layout; z is None in 2-D.
 
     A landmark that is null is missing.
@@ -31,11 +31,11 @@ def parse_person(path: Path, person: Any, own: Layout) -> Any:
         if is_by_axis(person):
             columns = [person.get(axis) or [None] * len(person["x"]) for axis in "xyz"]
             return [list(point) for point in zip(*columns, strict=False)]
-        return _place_by_name(path, person, own)
+        return _place_by_name(path, person, file_layout)
     if not isinstance(person, list):
         return person
     if person and all(isinstance(value, int | float) for value in person):
-        size, rest = divmod(len(person), len(own))
+        size, rest = divmod(len(person), len(file_layout))
         if rest or size < 2:
             return person
         return [_pad(person[at : at + min(3, size)]) for at in range(0, len(person), size)]
@@ -45,12 +45,12 @@ def parse_person(path: Path, person: Any, own: Layout) -> Any:
             (key for key in _INDEX_KEYS if all(isinstance(p.get(key), int) for p in person)), None
         )
         if index_key is not None:
-            return _place_by_index(path, [(point[index_key], point) for point in person], own)
+            return _place_by_index(path, [(point[index_key], point) for point in person], file_layout)
         name_key = next((key for key in _NAME_KEYS if all(isinstance(p.get(key), str) for p in person)), None)
         if name_key is not None and person:
-            return _place_by_name(path, {point[name_key]: point for point in person}, own)
+            return _place_by_name(path, {point[name_key]: point for point in person}, file_layout)
     if _have_numbers(person):
-        return _place_by_index(path, [(point[0], point[1:]) for point in person], own)
+        return _place_by_index(path, [(point[0], point[1:]) for point in person], file_layout)
     return [_parse_landmark(point) for point in person]
 
 
@@ -65,22 +65,24 @@ def _have_numbers(person: Sequence[Any]) -> bool:
     return lists and len(person) > 2 and [point[0] for point in person] == list(range(len(person)))
 
 
-def _place_by_index(path: Path, points: Sequence[tuple[int, Any]], own: Layout) -> list[Any]:
-    placed: list[Any] = [[None] * 3 for _ in own.joints]
+def _place_by_index(path: Path, points: Sequence[tuple[int, Any]], file_layout: Layout) -> list[Any]:
+    placed: list[Any] = [[None] * 3 for _ in file_layout.joints]
     for index, point in points:
-        if not 0 <= index < len(own):
-            raise DataError(f"{path}: landmark {index}; expected 0 to {len(own) - 1}")
+        if not 0 <= index < len(file_layout):
+            raise DataError(f"{path}: landmark {index}; expected 0 to {len(file_layout) - 1}")
         placed[index] = _parse_landmark(point)
     return placed
 
 
-def _place_by_name(path: Path, points: dict[str, Any], own: Layout) -> list[Any]:
+def _place_by_name(path: Path, points: dict[str, Any], file_layout: Layout) -> list[Any]:
     index_of = parse_names(points)
-    unknown = [name for name, joint in index_of.items() if joint not in own.joints]
+    unknown = [name for name, joint in index_of.items() if joint not in file_layout.joints]
     if len(unknown) == len(points):
-        raise DataError(f"{path}: no landmark of {own.name!r} among {', '.join(map(str, unknown))[:99]}")
-    known = {joint: points[name] for name, joint in index_of.items() if joint in own.joints}
-    return [_parse_landmark(known[joint]) if joint in known else [None] * 3 for joint in own.joints]
+        raise DataError(
+            f"{path}: no landmark of {file_layout.name!r} among {', '.join(map(str, unknown))[:99]}"
+        )
+    known = {joint: points[name] for name, joint in index_of.items() if joint in file_layout.joints}
+    return [_parse_landmark(known[joint]) if joint in known else [None] * 3 for joint in file_layout.joints]
 
 
 def parse_names(points: dict[str, Any]) -> dict[str, str]:

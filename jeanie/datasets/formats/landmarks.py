@@ -36,7 +36,7 @@ def is_mediapipe(layout: Layout) -> bool:
 def make_landmark_motion(
     path: Path,
     points: Floats,
-    own: Layout | None = None,
+    file_layout: Layout | None = None,
     *,
     world: bool | None = None,
     up: str | None = None,
@@ -48,7 +48,7 @@ def make_landmark_motion(
     Args:
         path: The file, for its name and for error messages.
         points: Coordinates as the file has them, NaN for a missing one.
-        own: Layout; ``mediapipe33`` by default.
+        file_layout: Layout; ``mediapipe33`` by default.
         world: Whether these are world landmarks; by default they are if the middle of the hips is the origin.
         up: Axis that points up; by default -y, or y if noses are mostly above hips with that.
         aspect_ratio: Height of the image in parts of its width, for image landmarks.
@@ -56,7 +56,7 @@ def make_landmark_motion(
     """
     valid = np.isfinite(points).all(-1) & (points != 0).any(-1)
     visible = np.where(valid[..., None], points, np.nan)
-    layout = own or MEDIAPIPE
+    layout = file_layout or MEDIAPIPE
     if world is None:
         world = _are_metres(visible)
     if not world:

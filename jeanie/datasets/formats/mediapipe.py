@@ -65,26 +65,28 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     people = [_split_persons(path, _find_landmarks(frame, keys)) for frame in frames]
     if not any(people):
         raise DataError(f"{path}: no landmarks in any of its {len(frames)} frames; expected {WORLD_KEYS[0]}")
-    own = layout or MEDIAPIPE
-    rows = [parse_person(path, person, own) for persons in people for person in persons]
-    _check_count(path, rows, own)
-    points = to_array(path, rows, (None, len(own), 3), "landmarks of the persons")
+    file_layout = layout or MEDIAPIPE
+    rows = [parse_person(path, person, file_layout) for persons in people for person in persons]
+    _check_count(path, rows, file_layout)
+    points = to_array(path, rows, (None, len(file_layout), 3), "landmarks of the persons")
     counts = np.array([len(persons) for persons in people])
-    check_size(path, len(people), int(counts.max()), len(own))
-    placed = np.full((len(people), int(counts.max()), len(own), 3), np.nan)
+    check_size(path, len(people), int(counts.max()), len(file_layout))
+    placed = np.full((len(people), int(counts.max()), len(file_layout), 3), np.nan)
     placed[np.arange(placed.shape[1]) < counts[:, None]] = points
     is_flat = bool(np.isnan(placed[..., 2]).all())
     if is_flat:
         placed[..., 2] = np.where(np.isnan(placed[..., 0]), np.nan, 0.0)
-        own = replace(own, dims=2)
+        file_layout = replace(file_layout, dims=2)
     rate = _find_number(header, _RATE_KEYS) or _find_rate(frames)
     is_known = (
-        {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys) if len(own) == len(MEDIAPIPE) else keys is WORLD_KEYS
+        {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys)
+        if len(file_layout) == len(MEDIAPIPE)
+        else keys is WORLD_KEYS
     )
     return make_landmark_motion(
         path,
         placed,
-        own,
+        file_layout,
         world=is_known and not is_flat,
         up=up or "-y",
         aspect_ratio=_find_aspect_ratio(header),
@@ -102,13 +104,13 @@ def _split_header(value: Any) -> tuple[dict[str, Any], Any]:
     return (value if isinstance(value, dict) else {}), value
 
 
-def _check_count(path: Path, rows: list[Any], own: Layout) -> None:
+def _check_count(path: Path, rows: list[Any], file_layout: Layout) -> None:
     """Raise DataError if a person has another number of landmarks than the layout."""
-    other = next((len(row) for row in rows if isinstance(row, list) and len(row) != len(own)), None)
+    other = next((len(row) for row in rows if isinstance(row, list) and len(row) != len(file_layout)), None)
     if other is not None:
         raise DataError(
-            f"{path}: a person with {other} landmarks, expected {len(own)} as in {own.name}; hands and faces are not "
-            "read; for other joints give a layout: layout= (--layout)"
+            f"{path}: a person with {other} landmarks, expected {len(file_layout)} as in {file_layout.name}; hands and "
+            "faces are not read; for other joints give a layout: layout= (--layout)"
         )
 
 

@@ -51,10 +51,12 @@ def read_mvnx(
             f"{path}: {len(content.names)} segments and {len(content.rows)} frames with positions; export from MVN "
             "with segment positions"
         )
-    own, order = find_marker_layout(content.names, kind="mvnx", layout=layout, path=path, aliases=aliases)
+    file_layout, order = find_marker_layout(
+        content.names, kind="mvnx", layout=layout, path=path, aliases=aliases
+    )
     points = np.stack(content.rows).reshape(len(content.rows), 1, len(content.names), 3).astype(np.float64)
     return make_marker_motion(
-        path, rotate_to_y_up(points, up), own, order, metres_per_unit(unit), content.parse_rate()
+        path, rotate_to_y_up(points, up), file_layout, order, metres_per_unit(unit), content.parse_rate()
     )
 
 

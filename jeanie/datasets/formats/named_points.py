@@ -40,16 +40,16 @@ def make_named_motion(
     if points.shape[3] == 3 and layout is None and aliases is None:
         centres = compute_joint_centres(names, points)
         names, points = centres if centres is not None else (names, points)
-    own, order = find_marker_layout(names, kind=kind, layout=layout, path=path, aliases=aliases)
+    file_layout, order = find_marker_layout(names, kind=kind, layout=layout, path=path, aliases=aliases)
     if points.shape[3] == 2:
-        own = replace(own, dims=2, unit="px" if _exceed_one_image(points) else "relative")
+        file_layout = replace(file_layout, dims=2, unit="px" if _exceed_one_image(points) else "relative")
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)
         up = up or "-y"
-    elif scale is None and up is None and is_mediapipe(own) and (order >= 0).all():
-        return make_landmark_motion(path, points[:, :, order], own, rate=rate)
-    elif up is None and is_mediapipe(own):
+    elif scale is None and up is None and is_mediapipe(file_layout) and (order >= 0).all():
+        return make_landmark_motion(path, points[:, :, order], file_layout, rate=rate)
+    elif up is None and is_mediapipe(file_layout):
         up = find_up(points[:, :, order])
-    return make_marker_motion(path, rotate_to_y_up(points, up or "y"), own, order, scale or 1.0, rate)
+    return make_marker_motion(path, rotate_to_y_up(points, up or "y"), file_layout, order, scale or 1.0, rate)
 
 
 def _exceed_one_image(points: NDArray[np.float64]) -> bool:

@@ -19,7 +19,7 @@ MIN_DEPTH_IN_MILLIMETRES = 50.0  # no Kinect sees as far as 50 metres
 def make_openni_motion(
     path: Path,
     joints: NDArray[np.float64],
-    own: Layout,
+    file_layout: Layout,
     *,
     tags: Tags,
     layout: Layout | None = None,
@@ -32,8 +32,8 @@ def make_openni_motion(
     present = np.isfinite(joints).all(-1) & (joints != 0).any(-1)
     depth = np.median(np.abs(joints[..., 2][present])) if present.any() else 0.0
     joints = joints / 1000 if depth > MIN_DEPTH_IN_MILLIMETRES else joints
-    name = name or published_name(path, tags, own)
-    return make_motion(path, joints, own, layout=layout, tags=tags, name=name)
+    name = name or published_name(path, tags, file_layout)
+    return make_motion(path, joints, file_layout, layout=layout, tags=tags, name=name)
 
 
 def published_name(path: Path, tags: Tags, layout: Layout) -> str:

@@ -52,7 +52,7 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
     flat = [person for persons in people for person in persons]
     if not flat:
         raise DataError(f"{path}: nobody in any of its {len(people)} frames; leave it out")
-    points, own = _parse_key_points(path, flat, has_3d, layout)
+    points, file_layout = _parse_key_points(path, flat, has_3d, layout)
     ids = [_parse_id(person) for person in flat]
     counts = np.array([len(persons) for persons in people])
     frame_of = np.repeat(np.arange(len(people)), counts)
@@ -63,7 +63,7 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
         placed = select_best_two(
             *place_persons(path, np.arange(len(people)), counts.tolist(), points[..., :-1], points[..., -1])
         )
-    return make_keypoint_motion(path, *placed, own, (0.0, 0.0), layout=layout)
+    return make_keypoint_motion(path, *placed, file_layout, (0.0, 0.0), layout=layout)
 
 
 def _read_people(path: Path) -> list[People]:
@@ -106,10 +106,10 @@ def _parse_key_points(
             f"{path}: {numbers.shape[1]} numbers per person; expected {width} x 18 or {width} x 25, "
             "or give a layout"
         )
-    own = layout or OPENPOSE_LAYOUTS[joints]
+    file_layout = layout or OPENPOSE_LAYOUTS[joints]
     if has_3d and layout is None:
-        own = replace(own, dims=3, unit="relative")
-    return numbers.reshape(-1, joints, width), own
+        file_layout = replace(file_layout, dims=3, unit="relative")
+    return numbers.reshape(-1, joints, width), file_layout
 
 
 def _parse_id(person: dict[str, Any]) -> int | None:

@@ -105,23 +105,23 @@ def make_array_motion(
         )
     check_size(path, *array.shape[:3])
     points: Floats = array.astype(np.float32)
-    own = layout or _guess_layout(path, points)
-    if len(own) != points.shape[2]:
+    file_layout = layout or _guess_layout(path, points)
+    if len(file_layout) != points.shape[2]:
         raise DataError(
-            f"{path}: {points.shape[2]} joints, layout {own.name!r} has {len(own)}; give layout=, a name or a layout "
-            "file that lists the joints"
+            f"{path}: {points.shape[2]} joints, layout {file_layout.name!r} has {len(file_layout)}; give layout=, a "
+            "name or a layout file that lists the joints"
         )
-    if own.dims == 2:
+    if file_layout.dims == 2:
         score = points[..., 2] if points.shape[-1] > 2 else np.ones(points.shape[:-1])
-        return make_keypoint_motion(path, points[..., :2], score, own, (0.0, 0.0))
+        return make_keypoint_motion(path, points[..., :2], score, file_layout, (0.0, 0.0))
     is_flat = points.shape[-1] == 2
     if is_flat:
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)
     points = points[..., :3]
-    if own is MEDIAPIPE or (layout is not None and is_mediapipe(layout)):
-        own, world = (replace(own, dims=2), False) if is_flat else (own, None)
-        return make_landmark_motion(path, points, own, world=world, up=up)
-    return make_motion(path, rotate_to_y_up(points, up or "y"), own)
+    if file_layout is MEDIAPIPE or (layout is not None and is_mediapipe(layout)):
+        file_layout, world = (replace(file_layout, dims=2), False) if is_flat else (file_layout, None)
+        return make_landmark_motion(path, points, file_layout, world=world, up=up)
+    return make_motion(path, rotate_to_y_up(points, up or "y"), file_layout)
 
 
 def _split_rows(path: Path, array: NDArray[Any], layout: Layout | None) -> NDArray[Any]:

@@ -66,10 +66,10 @@ def open_pyskl(path: str | Path, *, layout: Layout | None = None) -> FileDataset
     if not clips:
         raise DataError(f"{path}: no annotations in it")
     first = next((annotation for annotation in annotations if "keypoint" in annotation), None)
-    own = layout or LAYOUTS["coco17"]
+    file_layout = layout or LAYOUTS["coco17"]
     if layout is None and first is not None:
-        own = default_layout(path, *_get_keypoints(path, first).shape[2:])
-    return FileDataset("pyskl", own, tuple(clips), partial(_read_annotation, annotations, layout))
+        file_layout = default_layout(path, *_get_keypoints(path, first).shape[2:])
+    return FileDataset("pyskl", file_layout, tuple(clips), partial(_read_annotation, annotations, layout))
 
 
 def read_pyskl(path: str | Path, *, layout: Layout | None = None) -> Motion:
@@ -147,9 +147,9 @@ def _read_annotation(annotations: list[dict[str, Any]], layout: Layout | None, c
         points, score = select_best_two(*_read_detections(path, annotation, clip.name))
         return _make_image_motion(clip, points, score, layout or LAYOUTS["coco17"], annotation)
     points = _get_keypoints(path, annotation)
-    own = layout or default_layout(path, *points.shape[2:])
-    if own.dims == 3 and points.shape[3] == 3:
-        return make_motion(path, points, own, name=clip.name, tags=clip.tags)
+    file_layout = layout or default_layout(path, *points.shape[2:])
+    if file_layout.dims == 3 and points.shape[3] == 3:
+        return make_motion(path, points, file_layout, name=clip.name, tags=clip.tags)
     score = points[..., 2] if points.shape[3] == 3 else np.ones(points.shape[:3])
     if annotation.get("keypoint_score") is not None:
         score = _get_array(path, annotation["keypoint_score"], "keypoint_score")
@@ -157,21 +157,23 @@ def _read_annotation(annotations: list[dict[str, Any]], layout: Layout | None, c
         score = score.swapaxes(0, 1).astype(np.float64) if score.ndim == 3 else score
     if score.shape != points.shape[:3]:
         raise DataError(f"{path}: keypoint_score of {clip.name} does not fit its keypoint {points.shape}")
-    return _make_image_motion(clip, points[..., :2], score, own, annotation)
+    return _make_image_motion(clip, points[..., :2], score, file_layout, annotation)
 
 
 def _make_image_motion(
     clip: Clip,
     points: NDArray[np.float64],
     score: NDArray[np.float64],
-    own: Layout,
+    file_layout: Layout,
     annotation: dict[str, Any],
 ) -> Motion:
     """Build a 2-D motion in pixels from the centre of the image, if the annotation has its size."""
     size = annotation.get("img_shape")
     is_size = isinstance(size, tuple) and len(size) == 2 and all(type(n) is int and 0 < n < 1e6 for n in size)
     width_height = (float(size[1]), float(size[0])) if is_size and size else (0.0, 0.0)
-    return make_keypoint_motion(clip.source, points, score, own, width_height, name=clip.name, tags=clip.tags)
+    return make_keypoint_motion(
+        clip.source, points, score, file_layout, width_height, name=clip.name, tags=clip.tags
+    )
 
 
 def _read_detections(

@@ -182,7 +182,7 @@ def read_released_list(name: str) -> tuple[str, ...]:
     return tuple(file.read_text(encoding="utf-8").split())
 
 
-def _find_clips(dataset: Dataset, names: Sequence[str], what: str = "exemplars") -> Clips:
+def _find_clips(dataset: Dataset, names: Sequence[str], description: str = "exemplars") -> Clips:
     """Return the numbers of the clips with these names."""
     if not names:
         return ()
@@ -190,7 +190,7 @@ def _find_clips(dataset: Dataset, names: Sequence[str], what: str = "exemplars")
     missing = [name for name in names if name not in numbers]
     if missing:
         raise DataError(
-            f"data set {dataset.name!r}: {len(missing)} of {len(names)} {what} are missing: "
+            f"data set {dataset.name!r}: {len(missing)} of {len(names)} {description} are missing: "
             f"{', '.join(missing[:5])}; is the data set complete?"
         )
     return tuple(numbers[name] for name in names)

@@ -124,9 +124,12 @@ def draw_confusion(counts: Int[Tensor, "truth predicted"], names: Sequence[str])
 
 def draw_histogram(own: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> str:
     """Draw the distances to the true class and to the nearest other class as two histograms over one axis."""
-    both = torch.cat((own, other))
-    both = both[both.isfinite()]
-    low, high = float(both.min()), float(both.quantile(0.995)) if len(both) < 2**24 else float(both.max())
+    distances = torch.cat((own, other))
+    distances = distances[distances.isfinite()]
+    low, high = (
+        float(distances.min()),
+        float(distances.quantile(0.995)) if len(distances) < 2**24 else float(distances.max()),
+    )
     high = high if high > low else low + 1
     width, height, left, bottom = 460.0, 220.0, 12.0, 40.0
     counts = [torch.histc(values.clamp(low, high), _BINS, low, high) for values in (own, other)]

@@ -95,7 +95,7 @@ def _scale_costs(cost: Float[Tensor, "query support"]) -> list[list[int]]:
 
 def _actor_values(actor: Actor) -> dict[str, Any]:
     largest = actor.poses[actor.valid].abs().amax().clamp_min(1e-9)
-    whole = (actor.poses / largest * _SCALE).round().long()
+    rounded = (actor.poses / largest * _SCALE).round().long()
     return {
         "name": actor.name,
         "label": actor.label,
@@ -106,7 +106,7 @@ def _actor_values(actor: Actor) -> dict[str, Any]:
                 [point if valid else None for point, valid in zip(body, body_valid, strict=True)]
                 for body, body_valid in zip(bodies, pose_valid, strict=True)
             ]
-            for bodies, pose_valid in zip(whole.tolist(), actor.valid.tolist(), strict=True)
+            for bodies, pose_valid in zip(rounded.tolist(), actor.valid.tolist(), strict=True)
         ],
     }
 

@@ -103,7 +103,7 @@ def render_html(
             _split_section(reports),
             _class_section(reports),
             _confusion_section(reports),
-            *(_curve_section(method, own) for method, own in (curves or {}).items()),
+            *(_curve_section(method, steps) for method, steps in (curves or {}).items()),
             _alignment_section(examples),
         ],
         notes=_notes(reports),
@@ -228,14 +228,14 @@ def _confusion_section(reports: Sequence[Report]) -> str:
     for report in reports:
         rows = report.predictions
         share = float((rows.own < rows.other).double().mean()) * 100
-        own, other = float(rows.own.median()), float(rows.other.median())
+        true_median, other_median = float(rows.own.median()), float(rows.other.median())
         panels.append(
             f'<div class="panel side" data-group="methods"><div><h3>Confusions of {escape(report.method)}</h3>'
             f'<div class="scroll">{draw_confusion(report.confusion, report.titles)}</div></div>'
             '<div><h3>Distances</h3><ul class="legend"><li class="own"><span class="key"></span><span>true class</span>'
             '</li><li class="other"><span class="key"></span><span>nearest other class</span></li></ul>'
             f"{draw_histogram(rows.own, rows.other)}<p class='soft'>The true class is nearest for {share:.1f} % of "
-            f"the queries. Medians: {own:.3g} and {other:.3g}.</p></div></div>"
+            f"the queries. Medians: {true_median:.3g} and {other_median:.3g}.</p></div></div>"
         )
     body = f'<div class="tabs" data-group="methods">{tabs}</div>{"".join(panels)}'
     return build_section(

@@ -45,11 +45,12 @@ class Method(Config):
 
     def recipe(self, base: Recipe) -> Recipe:
         """Return the recipe of the method; components of ``base`` are left out."""
-        alone = base.with_values({"components": (), "weight": 1.0, "unit": 1.0})
+        without_components = base.with_values({"components": (), "weight": 1.0, "unit": 1.0})
         components = [
-            alone.with_values({**self.changes, **changes}).model.model_dump() for changes in self.components
+            without_components.with_values({**self.changes, **changes}).model.model_dump()
+            for changes in self.components
         ]
-        return alone.with_values({**self.changes, "components": components})
+        return without_components.with_values({**self.changes, "components": components})
 
     @property
     def missing(self) -> tuple[str, ...]:

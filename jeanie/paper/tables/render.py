@@ -120,19 +120,19 @@ def _format_entry(entry: Entry) -> str:
             return f"cited: {printed}"
         text = _EMPTY if entry.status == "left out" else entry.status
         return f"{text} ({printed})" if printed else text
-    ours = _format_value(entry.ours, entry.half)
-    return ours if entry.difference is None else f"{ours} ({printed}, {entry.difference:+.1f})"
+    our_value = _format_value(entry.ours, entry.half)
+    return our_value if entry.difference is None else f"{our_value} ({printed}, {entry.difference:+.1f})"
 
 
 def _entry_html(entry: Entry) -> str:
     if entry.ours is None:
         return f'<span class="soft">{escape(_format_entry(entry))}</span>'
     half = "" if entry.half is None else f' <span class="soft">± {entry.half:.1f}</span>'
-    ours = f"<strong>{entry.ours:.1f}</strong>{half}"
+    our_value = f"<strong>{entry.ours:.1f}</strong>{half}"
     if entry.difference is None or entry.printed is None:
-        return ours
+        return our_value
     printed = _format_value(entry.printed, entry.printed_half)
-    return f'{ours}<br><span class="soft">printed {printed}, {entry.difference:+.1f}</span>'
+    return f'{our_value}<br><span class="soft">printed {printed}, {entry.difference:+.1f}</span>'
 
 
 def _reference_name(filled: FilledTable) -> str:

@@ -153,8 +153,8 @@ def suggest_changes(trial: Any, space: Mapping[str, Dimension]) -> dict[str, Val
 def initial_values(recipe: Recipe, space: Mapping[str, Dimension]) -> dict[str, Value]:
     """Return the values of the recipe that lie in the space; the search starts from them."""
     values = recipe.model_dump()
-    own = {name: _find_value(values, name) for name in space}
-    return {name: value for name, value in own.items() if space[name].contains(value)}
+    initial = {name: _find_value(values, name) for name in space}
+    return {name: value for name, value in initial.items() if space[name].contains(value)}
 
 
 def _find_value(values: Mapping[str, Any], name: str) -> Any:

@@ -68,8 +68,8 @@ def measure_differences(
         for joint in is_shared.nonzero()[:, 0].tolist():
             x, y, z = mean[joint].tolist()
             distance = float(apart[:, joint].mean())
-            own, others = float(moved[0][joint]), float(moved[1][joint])
-            movement = own / others if others >= _STILL else None
+            query_movement, support_movement = float(moved[0][joint]), float(moved[1][joint])
+            movement = query_movement / support_movement if support_movement >= _STILL else None
             differences.append(
                 JointDifference(
                     joint=BODY.joints[joint],

@@ -81,14 +81,16 @@ def measure_parts(
         after = torch.searchsorted(grid, edges).clamp(1, len(grid) - 1)
         share = (edges - grid[after - 1]) / (grid[after] - grid[after - 1])
         cuts = values[after - 1] + share * (values[after] - values[after - 1])
-    own, other = (float(span) / max(1.0, float(end)) for span, end in zip(spans, last, strict=True))
+    query_unit, support_unit = (
+        float(span) / max(1.0, float(end)) for span, end in zip(spans, last, strict=True)
+    )
     part_length = max(float(last[1]), 1.0) / len(_NAMES)
     return tuple(
         Part(
             name,
             (float(cuts[i]), float(cuts[i + 1])),
             (float(edges[i]), float(edges[i + 1])),
-            float(cuts[i + 1] - cuts[i]) * own / (part_length * other),
+            float(cuts[i + 1] - cuts[i]) * query_unit / (part_length * support_unit),
         )
         for i, name in enumerate(_NAMES)
     )

@@ -144,8 +144,8 @@ class Library:
     def remove_example(self, example: int) -> None:
         """Delete one example. An action is deleted with its last example."""
         with self._writing() as connection:
-            own = select_examples(self.owner, examples.c.action_id).where(examples.c.id == example)
-            action = connection.scalar(own)
+            query = select_examples(self.owner, examples.c.action_id).where(examples.c.id == example)
+            action = connection.scalar(query)
             if action is None:
                 raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
             connection.execute(delete(examples).where(examples.c.id == example))
@@ -236,8 +236,8 @@ class Library:
     def example(self, example: int) -> Example:
         """Return one example by its id."""
         with self._reading() as connection:
-            own = select_examples(self.owner).where(examples.c.id == example)
-            row = connection.execute(own).one_or_none()
+            query = select_examples(self.owner).where(examples.c.id == example)
+            row = connection.execute(query).one_or_none()
         if row is None:
             raise ConfigError(f"{self.place}: no example {example}; index() lists all examples")
         return self._decode(row)
@@ -267,8 +267,8 @@ class Library:
         """Return a setting, or ``default`` if it is not set."""
         key = normalise_name(key, "a setting's key")
         with self._reading() as connection:
-            own = select(settings.c.value).where(settings.c.owner == self.owner, settings.c.key == key)
-            text = connection.scalar(own)
+            query = select(settings.c.value).where(settings.c.owner == self.owner, settings.c.key == key)
+            text = connection.scalar(query)
         return default if text is None else self._parse_setting(key, text)
 
     # ------------------------------------------------------------------------------------- export, import
@@ -281,8 +281,8 @@ class Library:
         with self._reading(snapshot=True) as connection:
             query = select_examples(self.owner, actions.c.label, examples.c.checksum, examples.c.id)
             order = sorted(row._tuple() for row in connection.execute(query))
-            own = select_examples(self.owner)
-            rows = (connection.execute(own.where(examples.c.id == key)).one() for *_, key in order)
+            example_query = select_examples(self.owner)
+            rows = (connection.execute(example_query.where(examples.c.id == key)).one() for *_, key in order)
             texts = select(settings.c.key, settings.c.value).where(settings.c.owner == self.owner)
             values = {key: self._parse_setting(key, text) for key, text in connection.execute(texts)}
             verified = ((self._decode(row).label, Record(*row[2:])) for row in rows)
@@ -304,8 +304,8 @@ class Library:
                 counts[new] += 1
             motions = [decode(record, f"{path}: a calibration recording") for record in export.calibration()]
             insert_calibration(connection, self.owner, map(encode, motions), MAX_CALIBRATION)
-            own = select(settings.c.key).where(settings.c.owner == self.owner)
-            existing = set(connection.scalars(own))
+            query = select(settings.c.key).where(settings.c.owner == self.owner)
+            existing = set(connection.scalars(query))
             with file_errors(f"{path}: its settings"):
                 for key, value in export.settings.items():
                     name, text = normalise_name(key, "a setting's key"), to_json(value, MAX_TEXT)
