@@ -295,16 +295,34 @@ def format_page(result: dict[str, object]) -> str:
         lines += [f"## {key}", "", "| case | pass | milliseconds |", "|---|---|---|"]
         for case, passes in cases.items():  # type: ignore[attr-defined]
             for name, times in passes.items():
-                ours = times["jeanie native"]
+                kernel_ms = times["jeanie native"]
                 output = ", ".join(
-                    f"{n} {ms:.3g} ({ms / ours:.1f}x)" for n, ms in sorted(times.items(), key=lambda x: x[1])
+                    f"{library} {format_number(ms)} ({format_number(ms / kernel_ms)}x)"
+                    for library, ms in sorted(times.items(), key=lambda entry: entry[1])
                 )
                 lines.append(f"| {case} | {name} | {output} |")
         lines.append("")
     lines += format_goals(result)
-    for key in ("ns per cell, forward+backward, 1 thread", "instructions per cell", "memory"):
-        lines += [f"## {key}", "", "```", json.dumps(result[key], indent=1), "```", ""]
+    key = "ns per cell, forward+backward, 1 thread"
+    lines += [f"## {key}", ""]
+    for axis, times in result[key].items():  # type: ignore[attr-defined]
+        lines += [f"| {axis} | {' | '.join(times)} |", "|---" * (1 + len(times)) + "|"]
+        lines += [f"| ns per cell | {' | '.join(map(format_number, times.values()))} |", ""]
+    for key, unit in (("instructions per cell", "instructions"), ("memory", "peak")):
+        lines += [f"## {key}", "", f"| case | {unit} |", "|---|---|"]
+        lines += [f"| {case} | {format_number(value)} |" for case, value in result[key].items()]  # type: ignore[attr-defined]
+        lines.append("")
     return "\n".join(lines)
+
+
+def format_number(value: float) -> str:
+    """Return a number with three digits, without an exponent.
+
+    >>> format_number(4213.7), format_number(1.896), format_number(18.83)
+    ('4,210', '1.9', '18.8')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
 
 
 def format_goals(result: dict[str, Any]) -> list[str]:
