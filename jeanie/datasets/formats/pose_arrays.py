@@ -23,7 +23,7 @@ __all__ = ["MAX_VALUES", "make_array_motion", "read_npy", "read_npz_poses"]
 
 Floats = NDArray[Any]
 MAX_VALUES = 5  # per joint: x, y, z, visibility, presence
-# layouts of key points by their number; [x, y, score] in pixels is told from metres by its values
+# layouts of key points by their number; the values show whether they are [x, y, score] in pixels or metres
 _KEYPOINTS = {17: "coco17", 18: "openpose18", 25: "openpose25", 26: "halpe26"}
 _MIN_PIXELS = 8.0
 # MediaPipe Holistic: number of landmarks -> where those of the pose start; 468 of the face and 21 of each hand
