@@ -30,7 +30,7 @@ from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.evaluation.evaluate import evaluate
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.evaluation.protocols.splits import Split
-from jeanie.evaluation.report.report import pool_seeds, unit_means
+from jeanie.evaluation.report.report import compute_unit_means, pool_seeds
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.training.recipes import RECIPES
@@ -173,7 +173,7 @@ def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> 
             ]  # fmt: skip
             if task == "msr":
                 rows = pool_seeds(reports).predictions
-                units, over = unit_means(rows, "splits"), "splits"
+                units, over = compute_unit_means(rows, "splits"), "splits"
             else:
                 units, over = [report.accuracy / 100 for report in reports], "seeds"
             tasks[f"{way}-{what}"] = {"over": over, "units": units}

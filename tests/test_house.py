@@ -77,7 +77,7 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def folder_of(module: str) -> str:
+def get_cell_folder(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
@@ -100,11 +100,11 @@ def own_imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_imports_only_what_its_folder_may(path):
-    folder = folder_of(name_of(path))
+    folder = get_cell_folder(name_of(path))
     assert folder in MAY_IMPORT.keys() | ENTRY_POINTS, "a new folder needs a row in MAY_IMPORT"
     if folder not in ENTRY_POINTS:
         allowed = MAY_IMPORT[folder] | {folder}
-        assert [name for name in own_imports(path) if folder_of(name) not in allowed] == []
+        assert [name for name in own_imports(path) if get_cell_folder(name) not in allowed] == []
 
 
 SUBFOLDERS = sorted(

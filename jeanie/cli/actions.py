@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.options import Place, find_library
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.errors import ConfigError
 from jeanie.recogniser.library.labels import count_examples, forget_action, normalise_label, rename_action
 from jeanie.recogniser.library.library import Library
@@ -44,7 +44,7 @@ def forget(
         with Library(find_library(library)) as store:
             if label is not None:
                 count = forget_action(store, label)
-                message = f"{label}: removed, with {quantity(count, 'example')}"
+                message = f"{label}: removed, with {format_quantity(count, 'example')}"
             else:
                 store.remove_example(int(example or 0))
                 count, message = 1, f"example {example}: removed"
@@ -66,4 +66,6 @@ def rename(
         counts, _ = count_examples(store)
         label = normalise_label(new)
         facts = {"library": store.place, "old": old, "new": label, "examples": counts[label]}
-        print_report(facts, [f"{old} renamed to {label}, {quantity(counts[label], 'example')}"], as_json)
+        print_report(
+            facts, [f"{old} renamed to {label}, {format_quantity(counts[label], 'example')}"], as_json
+        )

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.options import get_default_cache
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.errors import ConfigError
 from jeanie.recogniser.search.cache import is_cache_file, is_current
 from jeanie.recogniser.search.index import is_index_file
@@ -70,5 +70,5 @@ def _make_table(facts: dict[str, Any]) -> Table:
     for name, counts in (("search features", facts), ("outdated", old), ("removed", facts.get("removed"))):
         if counts is not None:
             place = escape(facts["folder"]) if counts is facts else name
-            table.add_row(place, quantity(counts["files"], "file"), f"{counts['bytes'] / 1e6:.1f} MB")
+            table.add_row(place, format_quantity(counts["files"], "file"), f"{counts['bytes'] / 1e6:.1f} MB")
     return table

@@ -16,7 +16,7 @@ from jeanie.cli.options import (
     print_skipped,
     read_motions,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.recogniser import Recogniser
@@ -56,7 +56,7 @@ def calibrate(
                 "migrated": recogniser.migrated,
                 **({"skipped": skipped} if skipped else {}),
             }
-        note = f"{quantity(count, 'calibration recording')} in the library"
+        note = f"{format_quantity(count, 'calibration recording')} in the library"
         print_report(facts, [describe_migration(recogniser.migrated), note], as_json)
         if not as_json:
             print_skipped(skipped)

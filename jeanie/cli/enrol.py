@@ -17,7 +17,7 @@ from jeanie.cli.options import (
     open_source,
     read_motions,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.datasets.sheets import is_sheet
 from jeanie.errors import ConfigError, DataError, JeanieError
@@ -151,6 +151,6 @@ def _enrol_all(
 
 
 def _describe_row(row: dict[str, Any]) -> str:
-    summary = f"{row['label']}: {quantity(row['added'], 'recording')} added"
+    summary = f"{row['label']}: {format_quantity(row['added'], 'recording')} added"
     summary += f", {row['already']} already enrolled" if row["already"] else ""
-    return f"{summary}, {quantity(row['examples'], 'example')} in all"
+    return f"{summary}, {format_quantity(row['examples'], 'example')} in all"

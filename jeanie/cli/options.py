@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from jeanie.cli.terminal import get_user_folder, quantity
+from jeanie.cli.terminal import format_quantity, get_user_folder
 from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.dataset import FileDataset
@@ -390,4 +390,6 @@ def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
 
 def describe_migration(count: int) -> str:
     """Return a note about examples of another model, or nothing."""
-    return f"{quantity(count, 'example')} of another model will be encoded with this one" if count else ""
+    return (
+        f"{format_quantity(count, 'example')} of another model will be encoded with this one" if count else ""
+    )

@@ -104,8 +104,8 @@ def tables(
                 f"give the name of a table, or --list; the tables are {', '.join(load_tables())}"
             )
         table, place = get_table(name), Path("tables") if out is None else out
-        preset = _preset(table, quick, seeds, tune_trials, small_rivals)
-        base = _base(table, recipe, config)
+        preset = _build_preset(table, quick, seeds, tune_trials, small_rivals)
+        base = _load_base(table, recipe, config)
         placed_cells = list_cells(table, preset, base=base, rows=row or (), columns=column or ())
         if not placed_cells:
             raise ConfigError(f"{table.name}: these rows and columns have no cell to measure; see --list")
@@ -153,7 +153,7 @@ class _Watcher:
             self.bar(done, total)
 
 
-def _preset(
+def _build_preset(
     table: Table, quick: bool, seeds: str | None, tune_trials: int | None, small_rivals: bool
 ) -> Preset:
     """Return the preset of a table, with other seeds and trials if given."""
@@ -170,7 +170,7 @@ def _preset(
     return preset.with_values(seeds=tuple(dict.fromkeys(map(int, numbers))))
 
 
-def _base(table: Table, recipe: str | None, config: Path | None) -> Recipe:
+def _load_base(table: Table, recipe: str | None, config: Path | None) -> Recipe:
     """Return the recipe that the methods change."""
     name = table.base if recipe is None else recipe
     if name not in RECIPES:

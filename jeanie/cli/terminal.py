@@ -25,10 +25,10 @@ __all__ = [
     "AsJson",
     "LogProgress",
     "exit_on_error",
+    "format_quantity",
     "get_user_folder",
     "print_report",
     "print_table",
-    "quantity",
     "show_progress",
     "track_command",
 ]
@@ -161,7 +161,7 @@ def get_user_folder(kind: Literal["data", "cache"]) -> Path:
     return base / "jeanie"
 
 
-def quantity(number: int, noun: str) -> str:
+def format_quantity(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or the plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

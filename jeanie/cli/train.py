@@ -112,7 +112,7 @@ def train(
             "recompute": recompute or None, "compile": compile_encoder or None,
         }  # fmt: skip
         parts = _name_parts(initial, encoders, metrics)
-        settings = _settings(recipe, initial, config, method, parts, changes or [], flags, task.dataset)
+        settings = _build_settings(recipe, initial, config, method, parts, changes or [], flags, task.dataset)
         name = task.name if method is None else f"{task.name}-{method}"
         place = Path("runs") / name if out is None else out
         dataset = open_protocol_data(task, root, pattern, options, skip_bad)
@@ -186,7 +186,7 @@ def _name_parts(
     return parts | ({"model.align.metric": metrics[0]} if metrics else {})
 
 
-def _settings(
+def _build_settings(
     recipe: str,
     initial: FewShotModel | None,
     config: Path | None,

@@ -12,7 +12,7 @@ from jeanie.cli.options import (
     accept_option_groups,
     find_library,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.recogniser import Recogniser, check_export
 
@@ -28,7 +28,7 @@ def export(
     with exit_on_error(as_json), Library(find_library(library)) as store:
         count = store.export(file)
         facts = {"library": store.place, "file": str(file), "examples": count}
-        print_report(facts, [f"{file}: {quantity(count, 'example')}"], as_json)
+        print_report(facts, [f"{file}: {format_quantity(count, 'example')}"], as_json)
 
 
 @accept_option_groups
@@ -47,5 +47,5 @@ def import_(
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:
             imported = recogniser.merge(file, migrate=migrate)
             facts = {"library": recogniser.library.place, "new": imported.new, "already": imported.already}
-            message = f"{quantity(imported.new, 'example')} added, {imported.already} already enrolled"
+            message = f"{format_quantity(imported.new, 'example')} added, {imported.already} already enrolled"
             print_report(facts, [message], as_json)

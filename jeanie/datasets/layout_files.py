@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jeanie.datasets.formats.units import UPS, check_up, metres_per_unit
+from jeanie.datasets.formats.units import UPS, check_up, get_metres_per_unit
 from jeanie.datasets.joint_names import connect_joints, make_named_layout
 from jeanie.errors import ConfigError, DataError, suggest_name
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -139,7 +139,7 @@ def _parse_declaration(row: Mapping[str, Any]) -> Declaration:
     unit, up, rate = row.get("unit"), row.get("up"), row.get("rate")
     image_unit = unit if unit in ("px", "relative") else None
     if unit is not None and image_unit is None:
-        metres_per_unit(unit)
+        get_metres_per_unit(unit)
     if up is not None:
         check_up(up)
     if rate is not None and (not isinstance(rate, int | float) or not 0 < rate < float("inf")):

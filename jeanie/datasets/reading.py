@@ -12,7 +12,7 @@ import numpy as np
 from jeanie.datasets.format_table import FORMATS, detect_format
 from jeanie.datasets.formats.compressed import decompress, is_compressed
 from jeanie.datasets.formats.marker_sets import MARKER_SETS
-from jeanie.datasets.formats.units import check_up, metres_per_unit, rotate_to_y_up
+from jeanie.datasets.formats.units import check_up, get_metres_per_unit, rotate_to_y_up
 from jeanie.datasets.layout_files import Declaration, NameCollector, resolve_layout
 from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning, suggest_name
 from jeanie.skeleton.convert import map_joints
@@ -111,7 +111,7 @@ def read_motion(
     unit, up = declared.unit if unit is None else unit, declared.up if up is None else up
     rate, mirror = declared.rate if rate is None else rate, mirror or declared.mirror
     if unit is not None:
-        metres_per_unit(unit)
+        get_metres_per_unit(unit)
     if up is not None:
         check_up(up)
     declarations = {"unit": unit, "up": up, "aliases": declared.aliases or None}
@@ -160,7 +160,7 @@ def declare(
     """Return a motion whose coordinates have another unit, up axis, rate or handedness than it says."""
     joints, layout, is_turned = motion.joints, motion.layout, False
     if unit is not None:
-        joints = joints * metres_per_unit(unit)
+        joints = joints * get_metres_per_unit(unit)
         layout = replace(layout, unit="m")
     if up is not None:
         layout, is_turned = replace(layout, up="y"), up != "y"

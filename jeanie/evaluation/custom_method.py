@@ -11,7 +11,7 @@ from jeanie.errors import ShapeError
 from jeanie.fewshot.batching import Progress
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["DistanceMethod", "method_distances"]
+__all__ = ["DistanceMethod", "measure_method_distances"]
 
 _QUERIES = 16  # per call
 
@@ -25,7 +25,7 @@ class DistanceMethod(Protocol):
         ...
 
 
-def method_distances(
+def measure_method_distances(
     method: DistanceMethod,
     motions: Sequence[Motion],
     queries: Int[Tensor, " pair"],

@@ -23,7 +23,7 @@ from jeanie.fewshot.config import REFERENCE, ModelConfig
 from jeanie.fewshot.episodes import Episode, Tag, limit_episodes, sort_tags
 from jeanie.fewshot.model import FewShotModel
 
-__all__ = ["Models", "evaluate", "method_name", "model_of"]
+__all__ = ["Models", "evaluate", "get_model_of_split", "method_name"]
 
 Method = FewShotModel | DistanceMethod
 Models = Method | Mapping[str, Method] | Callable[[Split], Method]
@@ -156,7 +156,7 @@ def _get_name(models: Models) -> str:
     return "model"
 
 
-def model_of(models: Models, split: Split) -> Method:
+def get_model_of_split(models: Models, split: Split) -> Method:
     """Return the model that is tested on a split."""
     if isinstance(models, DistanceMethod):  # a FewShotModel is one too
         return models
@@ -214,7 +214,7 @@ class _Evaluation:
 
 def _predict_group(work: _Evaluation, group: range) -> tuple[list[tuple[str, Predictions]], Counter[str]]:
     """Test the model of some splits; return (variant, predictions) per split, and counts of hidden joints."""
-    model = model_of(work.models, work.splits[group.start])
+    model = get_model_of_split(work.models, work.splits[group.start])
     named = [(number, name, test) for number in group for name, test in work.tests[number].items()]
     before = _count_hidden_joints(model)
     clips = work.prepare_clips(model)

@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 
 from jeanie.compute.distributed import World
 from jeanie.errors import ConfigError
-from jeanie.evaluation.custom_method import DistanceMethod, method_distances
+from jeanie.evaluation.custom_method import DistanceMethod, measure_method_distances
 from jeanie.fewshot.batching import (
     FIRST_BATCH,
     MAX_BATCH,
@@ -26,7 +26,7 @@ from jeanie.fewshot.inputs import Store
 from jeanie.fewshot.model import FewShotModel
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Predictions", "pair_distances", "predict"]
+__all__ = ["Predictions", "measure_pair_distances", "predict"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,29 +118,29 @@ def predict(
         with evaluation_mode(model):
             _measure_cost_scale(model, store, episodes[0])
             if _uses_prototypes(model, episodes):
-                tables = _prototype_distances(model, store, episodes)
+                tables = _measure_prototype_distances(model, store, episodes)
             else:
-                tables = _support_distances(model, store, episodes, progress)
+                tables = _measure_support_distances(model, store, episodes, progress)
     else:
-        tables = _support_distances(model, store, episodes, progress)
+        tables = _measure_support_distances(model, store, episodes, progress)
     index = {tag: number for number, tag in enumerate(classes)}
     return [
         Predictions.concatenate([
-            _predict_episode(number, episode, *_class_columns(episode, next(tables), class_rule), index, rule)
+            _predict_episode(number, episode, *_combine_columns(episode, next(tables), class_rule), index, rule)
             for number, episode in enumerate(group)
         ])
         for group in groups
     ]  # fmt: skip
 
 
-def _support_distances(
+def _measure_support_distances(
     model: FewShotModel | DistanceMethod, store: Any, episodes: Sequence[Episode], progress: Progress | None
 ) -> Iterator[Float[Tensor, "query support"]]:
     """Yield the distances of the queries to the supports of each episode."""
     clips = len(store)
     codes = [episode.query[:, None] * clips + episode.support for episode in episodes]  # one number per pair
     unique = torch.unique(torch.cat([code.flatten() for code in codes]))
-    measure: Any = pair_distances if isinstance(model, FewShotModel) else method_distances
+    measure: Any = measure_pair_distances if isinstance(model, FewShotModel) else measure_method_distances
     distances = measure(model, store, unique // clips, unique % clips, progress=progress)
     return (distances[torch.searchsorted(unique, code)] for code in codes)
 
@@ -151,11 +151,11 @@ def _uses_prototypes(model: FewShotModel, episodes: Sequence[Episode]) -> bool:
     return several and model.config.align.classes == "prototype"
 
 
-def _prototype_distances(
+def _measure_prototype_distances(
     model: FewShotModel, store: Store, episodes: Sequence[Episode]
 ) -> Iterator[Float[Tensor, "query way"]]:
     """Yield the distances of the queries to the class means of each episode; processes share the episodes."""
-    world = _current_world(model.device)
+    world = _get_current_world(model.device)
     own_episodes = set(world.own_indices(len(episodes)))
     tables = []
     for number, episode in enumerate(episodes):
@@ -171,7 +171,7 @@ def _prototype_distances(
     return (part.view(table.shape) for part, table in zip(parts, tables, strict=True))
 
 
-def _class_columns(
+def _combine_columns(
     episode: Episode, distances: Tensor, class_rule: str
 ) -> tuple[Tensor, Int[Tensor, " column"]]:
     """Return the distances of an episode, combined per class if the model does so, and the class of each column."""
@@ -210,7 +210,7 @@ def _measure_cost_scale(model: FewShotModel, store: Store, episode: Episode) -> 
         model(store[episode.query[:FIRST_BATCH]], store[episode.support[:MAX_BATCH]])
 
 
-def pair_distances(
+def measure_pair_distances(
     model: FewShotModel,
     store: Store,
     queries: Int[Tensor, " pair"],
@@ -224,7 +224,7 @@ def pair_distances(
     features only for one batch, so memory does not grow with the number of queries. If not all supports fit
     into memory, they are processed in groups.
     """
-    world = _current_world(model.device)
+    world = _get_current_world(model.device)
     result = torch.zeros(len(queries), dtype=torch.float64)
     clips, counts = torch.unique_consecutive(queries, return_counts=True)
     ends = counts.cumsum(0)
@@ -245,7 +245,7 @@ def pair_distances(
     return world.reduce_sum(result)  # each pair was computed in one process and is 0 in the others
 
 
-def _current_world(device: torch.device) -> World:
+def _get_current_world(device: torch.device) -> World:
     """Return the processes of torch.distributed, or only this one if it is not in use."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return World()

@@ -65,10 +65,10 @@ def incomplete_beta(a: Number, b: Number, x: Number, complement: Number | None =
     if x > (a + 1) / (a + b + 2):
         return 1 - incomplete_beta(b, a, rest, x)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
-    return math.exp(log_front) / a / _continued_fraction(a, b, x)
+    return math.exp(log_front) / a / _evaluate_continued_fraction(a, b, x)
 
 
-def _continued_fraction(a: Number, b: Number, x: Number) -> float:
+def _evaluate_continued_fraction(a: Number, b: Number, x: Number) -> float:
     """Return 1 + d1/(1 + d2/(1 + ...)) of the incomplete beta function by Lentz's method."""
     value, c, d = 1.0, 1.0, 0.0
     for term in range(1, _TERMS):

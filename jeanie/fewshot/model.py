@@ -232,7 +232,7 @@ class FewShotModel(nn.Module):
         """
         views = None if self.config.views.kind == "none" else self.config.views
         store = Store(motions, self.config.inputs.prepare, dtype=self.dtype, limit=limit, views=views)
-        parts = [part.store(motions, limit=limit) for part in self._models()]
+        parts = (part.store(motions, limit=limit) for part in self._models())
         store.components = [
             store if part.prepares_like(store) and not part.components else part for part in parts
         ]
@@ -257,9 +257,7 @@ class FewShotModel(nn.Module):
 
     def _encode(self, batch: Batch, side: Side) -> Features:
         views = self.views if side == "query" or self.config.views.sides == "both" else None
-        needs_gradients = torch.is_grad_enabled() and any(
-            weight.requires_grad for weight in self.parameters()
-        )
+        needs_gradients = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
         own_features = encode_in_chunks(
             partial(self._encode_chunk, views=views), batch, self._count_numbers(batch, views), self.encoder,
             needs_gradients=needs_gradients, recompute=self.recompute,

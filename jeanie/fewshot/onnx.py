@@ -80,9 +80,11 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
         "format": FORMAT,
         "models": [_describe_model(part, number) for number, part in enumerate(models)],
     }
-    examples = tuple(torch.zeros(_CLIPS, _BLOCKS, *_block_shape(part), dtype=part.dtype) for part in models)
+    examples = tuple(
+        torch.zeros(_CLIPS, _BLOCKS, *_get_block_shape(part), dtype=part.dtype) for part in models
+    )
     clip = torch.export.Dim("clip")
-    dynamic = tuple({0: clip, 1: torch.export.Dim(f"block{_suffix(n)}")} for n in range(len(models)))
+    dynamic = tuple({0: clip, 1: torch.export.Dim(f"block{_format_suffix(n)}")} for n in range(len(models)))
     with _silence_exporter():
         program = torch.onnx.export(
             _Encoders(encoders),
@@ -90,8 +92,8 @@ def export_onnx(model: FewShotModel, path: str | Path) -> dict[str, Any]:
             dynamo=True,
             opset_version=_OPSET,
             dynamic_shapes=(dynamic,),
-            input_names=[f"blocks{_suffix(n)}" for n in range(len(models))],
-            output_names=[f"features{_suffix(n)}" for n in range(len(models))],
+            input_names=[f"blocks{_format_suffix(n)}" for n in range(len(models))],
+            output_names=[f"features{_format_suffix(n)}" for n in range(len(models))],
             verbose=False,
         )
     assert program is not None
@@ -130,11 +132,11 @@ def _iterate_models(model: FewShotModel) -> Iterator[FewShotModel]:
         yield from _iterate_models(part)
 
 
-def _suffix(number: int) -> str:
+def _format_suffix(number: int) -> str:
     return f"_{number}" if number else ""
 
 
-def _block_shape(model: FewShotModel) -> tuple[int, int, int]:
+def _get_block_shape(model: FewShotModel) -> tuple[int, int, int]:
     """Return the numbers of frames, joints and channels of a block."""
     if model.layout is None:
         raise ConfigError(
@@ -146,7 +148,7 @@ def _block_shape(model: FewShotModel) -> tuple[int, int, int]:
 
 def _describe_model(model: FewShotModel, number: int) -> dict[str, Any]:
     """Return everything that is needed to compute the blocks of a model and to compare its features."""
-    length, joints, channels = _block_shape(model)
+    length, joints, channels = _get_block_shape(model)
     assert model.layout is not None
     inputs, config = model.config.inputs, model.config.model_dump(mode="json")
     frames = inputs.prepare.frames
@@ -154,8 +156,8 @@ def _describe_model(model: FewShotModel, number: int) -> dict[str, Any]:
     if frames is not None:
         blocks = int(count_blocks(torch.tensor([frames]), length, compute_stride(length, inputs.stride))[0])
     return {
-        "input": f"blocks{_suffix(number)}",
-        "output": f"features{_suffix(number)}",
+        "input": f"blocks{_format_suffix(number)}",
+        "output": f"features{_format_suffix(number)}",
         "shape": ["clip", "block", length, joints, channels],
         "dtype": str(model.dtype).removeprefix("torch."),
         "features": model.encoder.features,

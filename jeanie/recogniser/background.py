@@ -120,7 +120,7 @@ class BackgroundSet:
         key = fingerprint(model), device, path
         with _lock:
             if key not in _encoded:
-                _encoded[key] = cls.from_motions(model, _background_motions(model, path))
+                _encoded[key] = cls.from_motions(model, _list_background_motions(model, path))
                 for oldest in list(_encoded)[:-_KEPT_SETS]:
                     del _encoded[oldest]
             return _encoded[key]
@@ -134,7 +134,7 @@ _lock = threading.Lock()
 _encoded: dict[tuple[str, str, Path], BackgroundSet] = {}
 
 
-def _background_motions(model: FewShotModel, path: Path) -> list[Motion]:
+def _list_background_motions(model: FewShotModel, path: Path) -> list[Motion]:
     if model.config.inputs.prepare.body == "canonical" and path.is_file():
         return read_motions(path)
     clips = open_dataset("synthetic")

@@ -49,32 +49,32 @@ def compute_streams(
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-def _positions(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+def _copy_positions(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     return zero_missing(joints, valid)
 
 
-def _bones(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+def _compute_bones(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     parents = [joint if parent < 0 else parent for joint, parent in enumerate(layout.parents)]
     both = None if valid is None else valid & valid[..., parents]
     return zero_missing(joints - joints[..., parents, :], both)
 
 
-def _displacements(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+def _compute_displacements(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     steps = joints[..., 1:, :, :] - joints[..., :-1, :, :]
     both = None if valid is None else valid[..., 1:, :] & valid[..., :-1, :]
     return torch.cat([torch.zeros_like(joints[..., :1, :, :]), zero_missing(steps, both)], dim=-3)
 
 
-def _velocities(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+def _compute_velocities(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     if joints.shape[-3] == 1:
         return torch.zeros_like(joints)
-    steps = _displacements(joints, valid, layout)[..., 1:, :, :]
+    steps = _compute_displacements(joints, valid, layout)[..., 1:, :, :]
     both = None if valid is None else valid[..., 2:, :] & valid[..., :-2, :]
     middle = zero_missing((joints[..., 2:, :, :] - joints[..., :-2, :, :]) / 2, both)
     return torch.cat([steps[..., :1, :, :], middle, steps[..., -1:, :, :]], dim=-3)
 
 
-def _deviations(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
+def _compute_deviations(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     if valid is None:
         return joints - joints.mean(-3, keepdim=True)
     count = valid.sum(-2, keepdim=True).clamp_min(1)[..., None]
@@ -83,9 +83,9 @@ def _deviations(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
 
 
 _STREAMS: dict[Stream, Callable[[Tensor, Tensor | None, Layout], Tensor]] = {
-    "joints": _positions,
-    "bones": _bones,
-    "motion": _displacements,
-    "velocity": _velocities,
-    "deviation": _deviations,
+    "joints": _copy_positions,
+    "bones": _compute_bones,
+    "motion": _compute_displacements,
+    "velocity": _compute_velocities,
+    "deviation": _compute_deviations,
 }

@@ -220,9 +220,9 @@ class CameraViews:
 
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
         """Return R of every simulated camera in float64."""
-        return self._tilt_rotations(torch.tensor(self.camera.elevation, dtype=torch.float64))
+        return self._compute_tilted_rotations(torch.tensor(self.camera.elevation, dtype=torch.float64))
 
-    def _tilt_rotations(
+    def _compute_tilted_rotations(
         self, elevation: Float[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch azimuth altitude 3 3"]:
         """Return R = R_x(e) R_x(altitude) R_y(azimuth) R_x(-e) for elevations e in degrees, in float64."""
@@ -281,7 +281,7 @@ class CameraViews:
             The measurements, 0 for joints that the camera does not see, and the mask of the joints that it sees.
         """
         check_joints(joints)
-        rotations = self.rotations() if elevation is None else self._tilt_rotations(elevation)
+        rotations = self.rotations() if elevation is None else self._compute_tilted_rotations(elevation)
         matrices = rotations.flatten(-4, -3)
         rotated = rotate_joints(joints, matrices, [matrices.shape[-3] // 2])
         rotated = rotated.unflatten(-4, self.shape)

@@ -94,7 +94,7 @@ class EulerViews(ViewAngles):
     def rotations(self) -> Float[Tensor, "azimuth altitude 3 3"]:
         """Return R of every view in float64."""
         pairs = tuple((azimuth, altitude) for azimuth in self.azimuths for altitude in self.altitudes)
-        return torch.tensor(_cached_rotations(pairs, self.order)).view(*self.shape, 3, 3)
+        return torch.tensor(_compute_rotations(pairs, self.order)).view(*self.shape, 3, 3)
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -138,7 +138,7 @@ class EulerSimple(ViewAngles):
         """Return R of every view in float64."""
         row = tuple((azimuth, 0.0) for azimuth in self.azimuths)
         column = tuple((0.0, altitude) for altitude in self.altitudes)
-        return torch.tensor(_cached_rotations(row + column, self.order))
+        return torch.tensor(_compute_rotations(row + column, self.order))
 
     def __call__(
         self, joints: Float[Tensor, "*batch frame joint 3"]
@@ -252,7 +252,7 @@ def _stack_matrix(*rows: tuple[Tensor, Tensor, Tensor]) -> Float[Tensor, "*views
 
 
 @lru_cache(maxsize=64)
-def _cached_rotations(pairs: tuple[tuple[float, float], ...], order: Order) -> NDArray[Any]:
+def _compute_rotations(pairs: tuple[tuple[float, float], ...], order: Order) -> NDArray[Any]:
     """Return R for every (azimuth, altitude), [view, 3, 3] in float64.
 
     An array, because a cached tensor would keep the device and the inference mode of the first call.

@@ -7,7 +7,7 @@ from own_parts import MeanPose, NoNumbers
 from torch.testing import assert_close
 
 from jeanie.errors import ShapeError
-from jeanie.evaluation.custom_method import method_distances
+from jeanie.evaluation.custom_method import measure_method_distances
 from jeanie.evaluation.evaluate import evaluate
 from jeanie.evaluation.report.comparison import compare
 from jeanie.evaluation.report.examples import find_examples
@@ -48,11 +48,11 @@ def test_a_method_per_split_and_its_name():
 def test_only_needed_pairs_are_compared():
     dataset, method = tiny_task.dataset(), MeanPose()
     dense = torch.cartesian_prod(torch.arange(20), torch.arange(4))
-    method_distances(method, dataset.motions, *dense.T.contiguous())
+    measure_method_distances(method, dataset.motions, *dense.T.contiguous())
     assert method.calls == [(16, 4), (4, 4)]
     method.calls.clear()
     queries = torch.arange(10)
-    found = method_distances(method, dataset.motions, queries, queries + 20)
+    found = measure_method_distances(method, dataset.motions, queries, queries + 20)
     assert method.calls == [(1, 1)] * 10
     expected = [method.distances([dataset[i]], [dataset[i + 20]])[0][0] for i in range(10)]
     assert_close(found, torch.tensor(expected, dtype=torch.float64))
@@ -61,4 +61,6 @@ def test_only_needed_pairs_are_compared():
 @pytest.mark.errors
 def test_a_wrong_table_is_explained():
     with pytest.raises(ShapeError, match=r"needs to return numbers of shape \(1, 1\), got NaN"):
-        method_distances(NoNumbers(), tiny_task.dataset().motions, torch.tensor([0]), torch.tensor([1]))
+        measure_method_distances(
+            NoNumbers(), tiny_task.dataset().motions, torch.tensor([0]), torch.tensor([1])
+        )

@@ -12,7 +12,7 @@ from tiny_task import LAYOUT, dataset, split
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
-from jeanie.cli.train import _settings as settings
+from jeanie.cli.train import _build_settings as settings
 from jeanie.compute.distributed import World
 from jeanie.compute.processes import use_one_thread
 from jeanie.datasets.synthetic.dataset import open_synthetic

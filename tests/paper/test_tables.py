@@ -31,7 +31,7 @@ from jeanie.paper.tables import (
     write_table,
 )
 from jeanie.paper.tables.cells import build_recipe
-from jeanie.paper.tables.results import folder_of, read_failure, read_result
+from jeanie.paper.tables.results import get_cell_folder, read_failure, read_result
 from jeanie.paper.tables.runner import group_cells
 from jeanie.paper.tables.schema import UNTRAINED
 from jeanie.training.recipes import RECIPES
@@ -187,7 +187,9 @@ def test_a_training_that_another_process_has_locked_is_left_to_it(data, whole, t
             with pytest.raises(TimeoutError):
                 call.result(1.5)
             assert read_result(tmp_path, cell) is None
-            shutil.copytree(folder_of(whole, cell), folder_of(tmp_path, cell))  # as the other process does
+            shutil.copytree(
+                get_cell_folder(whole, cell), get_cell_folder(tmp_path, cell)
+            )  # as the other process does
         call.result(60)
 
 
@@ -384,7 +386,7 @@ def test_a_quick_table_says_so(whole):
 @pytest.mark.errors
 def test_a_damaged_measurement_is_named(whole, tmp_path, data):
     cell = cells()[0]
-    folder = folder_of(tmp_path, cell)
+    folder = get_cell_folder(tmp_path, cell)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text("{}")
     with pytest.raises(DataError, match="remove the folder to measure again"):

@@ -35,7 +35,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "sheets/background",
             "sheets/splits",
         ),
-        "Words": ("words",),
+        "Vocabulary": ("words",),
     },
     "Results": {
         "Recognition": (
@@ -47,7 +47,7 @@ SECTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "The tables of the paper": ("results/paper", "results/small", "results/six-d"),
         "Applications": ("results/search", "results/streams", "results/exercise"),
-        "Speed": ("results/align", "results/gpu", "results/latency", "results/serve"),
+        "Speed": ("results/align", "results/gpu", "results/latency", "results/serve", "results/ntu120"),
         "More": (),
     },
     "Paper map": {"": ("paper",)},

@@ -9,7 +9,7 @@ from jeanie.datasets.formats.build import make_motion
 from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.json_files import expect_type, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import MAX_PERSONS
-from jeanie.datasets.formats.units import estimate_frame_rate, metres_per_unit, rotate_to_y_up
+from jeanie.datasets.formats.units import estimate_frame_rate, get_metres_per_unit, rotate_to_y_up
 from jeanie.datasets.rig_names import normalise_name
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -52,7 +52,7 @@ def read_azure_kinect(
     check_size(path, len(frames), len(person_of), len(file_layout))
     placed = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
     frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
-    placed[frame_of, [person_of[body] for body in ids]] = points * metres_per_unit(unit)
+    placed[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
     stamps = [frame.get("timestamp_usec", frame.get("timestamp_us")) for frame in frames]
     is_timed = all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps)
     rate = estimate_frame_rate(np.array(stamps, np.float64), 1e-6) if is_timed else None

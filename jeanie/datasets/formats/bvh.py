@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_motion
-from jeanie.datasets.formats.files import point_limit
+from jeanie.datasets.formats.files import get_point_limit
 from jeanie.datasets.formats.rows import open_lines, parse_rows
-from jeanie.datasets.formats.units import compute_frame_rate, metres_per_unit
+from jeanie.datasets.formats.units import compute_frame_rate, get_metres_per_unit
 from jeanie.datasets.joint_names import CMU_NAMES, MAX_JOINTS, find_hierarchy_layout
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
@@ -68,7 +68,7 @@ def read_bvh(
     file_layout, order = find_hierarchy_layout(
         hierarchy.names, hierarchy.parents, hierarchy.ends, layout=layout, path=path, aliases=aliases
     )
-    scale = _guess_unit(hierarchy) if unit is None else metres_per_unit(unit)
+    scale = _guess_unit(hierarchy) if unit is None else get_metres_per_unit(unit)
     positions = forward_kinematics(hierarchy, rows, scale)[:, order]
     valid = np.isfinite(positions).all(-1) & (order >= 0)
     return make_motion(path, positions[:, None], file_layout, valid=valid[:, None], rate=rate)
@@ -102,10 +102,10 @@ def parse_bvh(path: str | Path) -> tuple[Hierarchy, NDArray[np.float64], float |
         frames, seconds, first = _parse_frames(path, lines)
         if frames == 0 or hierarchy.width == 0:
             raise DataError(f"{path}: {frames} frames of {hierarchy.width} channels contain no motion")
-        if 2 * frames * len(hierarchy.names) > point_limit(path):  # forward kinematics takes time
+        if 2 * frames * len(hierarchy.names) > get_point_limit(path):  # forward kinematics takes time
             raise DataError(
                 f"{path}: {frames} frames x {len(hierarchy.names)} joints is more than a BVH file may hold "
-                f"({point_limit(path) // 2} points); cut the recording into clips"
+                f"({get_point_limit(path) // 2} points); cut the recording into clips"
             )
         rest = (line for _, line in lines)
         rows = parse_rows(path, rest, width=hierarchy.width, first_line=first, max_rows=frames)
@@ -147,11 +147,11 @@ def _compute_local_transforms(
     for slot in range(max(map(len, turns))):
         turns_in_slot = [(j, *channels[slot]) for j, channels in enumerate(turns) if slot < len(channels)]
         joint, column, axis = np.array(turns_in_slot).T
-        rotation[:, joint] = rotation[:, joint] @ _axis_rotations(np.deg2rad(rows[:, column]), axis)
+        rotation[:, joint] = rotation[:, joint] @ _make_axis_rotations(np.deg2rad(rows[:, column]), axis)
     return rotation, shift
 
 
-def _axis_rotations(angle_rad: NDArray[np.float64], axis: NDArray[np.int64]) -> NDArray[np.float64]:
+def _make_axis_rotations(angle_rad: NDArray[np.float64], axis: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return right-handed rotations [frame, joint, 3, 3] about the ``axis`` (0 to 2) of each joint."""
     joint, following, last = np.arange(len(axis)), (axis + 1) % 3, (axis + 2) % 3
     cosine, sine = np.cos(angle_rad), np.sin(angle_rad)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from jeanie.datasets.formats.files import check_size, point_limit, read_bytes
+from jeanie.datasets.formats.files import check_size, get_point_limit, read_bytes
 from jeanie.datasets.formats.isolated import decode_text, is_installed, parse_isolated
 from jeanie.datasets.formats.named_points import make_named_motion
-from jeanie.datasets.formats.units import metres_per_unit, parse_unit
+from jeanie.datasets.formats.units import get_metres_per_unit, parse_unit
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -50,14 +50,16 @@ def read_c3d(
             f"{path}: not a C3D file: expected at least two blocks of 512 bytes and 0x50 as second byte"
         )
     del data
-    arrays = parse_isolated("c3d", path, "C3D file", max_points=point_limit(path))
+    arrays = parse_isolated("c3d", path, "C3D file", max_points=get_point_limit(path))
     points, residuals = arrays["points"], arrays["residuals"]
     names = decode_text(arrays["labels"])
     check_size(path, len(points), 1, points.shape[1])
     if len(names) < points.shape[1]:
         raise DataError(f"{path}: {points.shape[1]} points but {len(names)} labels")
     points = np.where(residuals[..., None] < 0, np.nan, points)
-    scale = metres_per_unit(parse_unit(path, decode_text(arrays["unit"]) or "mm") if unit is None else unit)
+    scale = get_metres_per_unit(
+        parse_unit(path, decode_text(arrays["unit"]) or "mm") if unit is None else unit
+    )
     screen = re.sub(r"[^xyz]", "", decode_text(arrays["up"]).lower())[:1]
     rate = float(arrays["rate"])
     return make_named_motion(

@@ -14,7 +14,7 @@ from jeanie.datasets.formats.csv_cells import parse_cells
 from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.rows import join_parts, open_lines
-from jeanie.datasets.formats.units import metres_per_unit, parse_unit
+from jeanie.datasets.formats.units import get_metres_per_unit, parse_unit
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
@@ -320,7 +320,7 @@ def _make_motion(
         kind=kind,
         layout=layout,
         aliases=aliases,
-        scale=None if length is None else metres_per_unit(length),
+        scale=None if length is None else get_metres_per_unit(length),
         up=up or table.up,
         rate=rate,
     )

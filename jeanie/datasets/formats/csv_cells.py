@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.formats.files import frame_limit
+from jeanie.datasets.formats.files import get_frame_limit
 from jeanie.errors import DataError
 
 __all__ = ["PersonNumbers", "convert_cells", "has_only_empty_cells", "parse_cells", "parse_time"]
@@ -85,7 +85,7 @@ def parse_cells(
         converters: Place in ``columns`` -> what turns a cell of that column into a number.
     """
     reader = csv.reader(lines, delimiter=delimiter)
-    most = frame_limit(path)
+    most = get_frame_limit(path)
     chunk_rows = max(1, _CHUNK_CELLS // max(1, len(columns)))
     cells: list[list[str | float]] = []
     count = 0

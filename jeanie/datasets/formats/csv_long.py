@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.csv_cells import PersonNumbers, convert_cells, has_only_empty_cells, parse_time
-from jeanie.datasets.formats.files import check_size, is_small_file, point_limit
+from jeanie.datasets.formats.files import check_size, get_point_limit, is_small_file
 from jeanie.datasets.formats.units import estimate_frame_rate
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
@@ -158,7 +158,7 @@ def _parse_rows(
     joint_of: dict[str, int],
 ) -> Iterator[tuple[int, list[str | float]]]:
     """Yield the number of a line and its cells: the number of the joint, then the picked columns."""
-    most = MAX_SMALL_FILE_ROWS if is_small_file(path) else point_limit(path)
+    most = MAX_SMALL_FILE_ROWS if is_small_file(path) else get_point_limit(path)
     count = 0
     try:
         for row in reader:

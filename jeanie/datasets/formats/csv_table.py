@@ -15,7 +15,7 @@ from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.pose_arrays import MAX_VALUES, make_array_motion
 from jeanie.datasets.formats.rows import join_parts, open_lines, parse_rows
-from jeanie.datasets.formats.units import TIME_UNITS, UNITS, estimate_frame_rate, metres_per_unit
+from jeanie.datasets.formats.units import TIME_UNITS, UNITS, estimate_frame_rate, get_metres_per_unit
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -89,7 +89,7 @@ def read_table(
         kind="csv",
         layout=layout,
         aliases=aliases,
-        scale=None if unit is None and found_unit is None else metres_per_unit(unit or found_unit or "m"),
+        scale=None if unit is None and found_unit is None else get_metres_per_unit(unit or found_unit or "m"),
         up=up,
         rate=rate,
     )
@@ -119,7 +119,7 @@ def _read_points(path: Path, header: Header) -> tuple[list[str], Floats, float |
                 f"{path}: its columns are rotations, speeds or the like ({header.titles[0]}, {header.titles[-1]}); "
                 "export the positions of the joints, or BVH"
             )
-        names, point_columns = _prefer_world(point_table.names, point_table.columns)
+        names, point_columns = _select_world(point_table.names, point_table.columns)
         joints, rate = _read_wide(path, header, columns, point_columns, len(names))
         unit = point_table.unit
     return names, joints, rate, unit if unit in UNITS else None
@@ -203,7 +203,7 @@ def _name_numbered(names: list[str], layout: Layout | None, flat: bool) -> list[
     return [known.joints[number - first] for number in numbers]
 
 
-def _prefer_world(names: list[str], columns: list[int]) -> tuple[list[str], list[int]]:
+def _select_world(names: list[str], columns: list[int]) -> tuple[list[str], list[int]]:
     """Return the world landmarks of a table that has them beside those of the image: NOSE and NOSE_world."""
     plain = {name: re.sub(r"^world[_ ]|[_ ]world$", "", name, flags=re.IGNORECASE) for name in names}
     world = {short: name for name, short in plain.items() if short != name and short in plain}

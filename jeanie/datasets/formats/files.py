@@ -15,11 +15,11 @@ __all__ = [
     "MAX_POINTS",
     "SMALL_FILE_BYTES",
     "check_size",
-    "frame_limit",
+    "get_frame_limit",
+    "get_point_limit",
     "is_small_file",
     "open_errors",
     "parser_errors",
-    "point_limit",
     "read_bytes",
 ]
 
@@ -35,19 +35,19 @@ def is_small_file(path: Path) -> bool:
     return not path.is_file() or path.stat().st_size <= SMALL_FILE_BYTES
 
 
-def point_limit(path: Path) -> int:
+def get_point_limit(path: Path) -> int:
     """Return how many joints x frames x persons a motion from this file may have."""
     return MAX_SMALL_FILE_POINTS if is_small_file(path) else MAX_POINTS
 
 
-def frame_limit(path: Path) -> int:
+def get_frame_limit(path: Path) -> int:
     """Return how many frames a motion from this file may have."""
-    return point_limit(path) // _MIN_JOINTS
+    return get_point_limit(path) // _MIN_JOINTS
 
 
 def check_size(path: Path, frames: int, persons: int, joints: int) -> None:
     """Raise DataError if a motion of this size would not fit into memory."""
-    limit = point_limit(path)
+    limit = get_point_limit(path)
     if frames * persons * max(joints, _MIN_JOINTS) > limit:
         raise DataError(
             f"{path}: {frames} frames x {persons} persons x {joints} joints is more than one motion "

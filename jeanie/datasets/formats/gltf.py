@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_motion
-from jeanie.datasets.formats.files import point_limit, read_bytes
+from jeanie.datasets.formats.files import get_point_limit, read_bytes
 from jeanie.datasets.formats.gltf_curves import Curve, sample_curve
 from jeanie.datasets.formats.json_files import expect_type
 from jeanie.datasets.joint_names import MAX_JOINTS, find_hierarchy_layout
@@ -66,7 +66,7 @@ def _build_motion(
     times, rate = _choose_times(path, curves, len(nodes))
     positions = _compute_positions(nodes, parents, curves, times)[:, joints]
     names = [str(nodes[joint].get("name") or f"node_{joint}") for joint in joints]
-    own_parents = _parents_within(joints, parents)
+    own_parents = _find_parents_within(joints, parents)
     file_layout, order = find_hierarchy_layout(
         names, own_parents, [False] * len(names), layout=layout, path=path, aliases=aliases, kind="gltf"
     )
@@ -187,7 +187,7 @@ def _find_parents(path: Path, nodes: list[Any]) -> list[int]:
 
 def _list_curves(path: Path, asset: _Asset, animation: Any, nodes: int) -> dict[tuple[int, str], Curve]:
     """Return the curves of an animation by node and channel."""
-    limit = 4 * point_limit(path)
+    limit = 4 * get_point_limit(path)
     curves: dict[tuple[int, str], Curve] = {}
     keys: dict[int, Floats] = {}
     total = 0
@@ -232,7 +232,7 @@ def _count_ancestors(joint: int, parents: list[int]) -> int:
     return count
 
 
-def _parents_within(joints: list[int], parents: list[int]) -> list[int]:
+def _find_parents_within(joints: list[int], parents: list[int]) -> list[int]:
     """Return for each joint the place of its nearest ancestor among the joints, -1 without one."""
     place = {joint: index for index, joint in enumerate(joints)}
     own_parents = []
@@ -263,7 +263,7 @@ def _choose_times(
         if not 0 <= last < 1e6:
             raise DataError(f"{path}: an animation of {last:g} seconds; cut it into clips")
         times, rate = np.arange(int(last * _RATE) + 1) / _RATE, _RATE
-    if 2 * len(times) * nodes > point_limit(path):
+    if 2 * len(times) * nodes > get_point_limit(path):
         raise DataError(
             f"{path}: {len(times)} frames x {nodes} nodes is more than a glTF file may hold; cut it"
         )
@@ -314,10 +314,10 @@ def _compute_local(
             if curve is None
             else sample_curve(curve, times, is_rotation=kind == "rotation")
         )
-    return values["translation"], _rotation_matrices(values["rotation"]) * values["scale"][:, None, :]
+    return values["translation"], _make_rotation_matrices(values["rotation"]) * values["scale"][:, None, :]
 
 
-def _rotation_matrices(quaternions: Floats) -> Floats:
+def _make_rotation_matrices(quaternions: Floats) -> Floats:
     """Return rotations [frame, 3, 3] of quaternions (x, y, z, w)."""
     x, y, z, w = np.moveaxis(quaternions / np.linalg.norm(quaternions, axis=-1, keepdims=True), -1, 0)
     rows = [

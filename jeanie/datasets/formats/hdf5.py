@@ -8,7 +8,7 @@ import numpy as np
 from jeanie.datasets.clip_names import parse_tags
 from jeanie.datasets.dataset import Clip, FileDataset
 from jeanie.datasets.formats.isolated import decode_text, is_installed, parse_isolated
-from jeanie.datasets.formats.openni import make_openni_motion, published_name
+from jeanie.datasets.formats.openni import get_published_name, make_openni_motion
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
@@ -43,7 +43,7 @@ def open_hdf5(path: str | Path, name: str, layout: Layout) -> FileDataset:
     if not keys:
         raise DataError(f"{path}: no group with a recording in it")
     clips = tuple(
-        Clip(published_name(Path(key), parse_tags(key), layout), path, parse_tags(key), index)
+        Clip(get_published_name(Path(key), parse_tags(key), layout), path, parse_tags(key), index)
         for index, key in enumerate(keys)
     )
     return FileDataset(name, layout, clips, partial(_read_clip, tuple(keys), layout))

@@ -52,13 +52,13 @@ def select_best_two(points: Floats, score: Floats) -> tuple[Floats, Floats]:
     # distance [frame, person before, person after, joint]
     distance = np.linalg.norm(points[1:, None, :] - points[:-1, :, None], axis=-1)
     distance = np.where(distance < 1e30, distance, np.nan)
-    stay = _mean_of_finite(np.stack([distance[:, 0, 0], distance[:, 1, 1]], axis=1))
-    swap = _mean_of_finite(np.stack([distance[:, 0, 1], distance[:, 1, 0]], axis=1))
+    stay = _average_finite(np.stack([distance[:, 0, 0], distance[:, 1, 1]], axis=1))
+    swap = _average_finite(np.stack([distance[:, 0, 1], distance[:, 1, 0]], axis=1))
     swapped = np.logical_xor.accumulate(np.concatenate([[False], swap < stay]))[:, None, None]
     return np.where(swapped[..., None], points[:, ::-1], points), np.where(swapped, score[:, ::-1], score)
 
 
-def _mean_of_finite(values: Floats) -> Floats:
+def _average_finite(values: Floats) -> Floats:
     """Return the mean over persons and joints of [frame, person, joint] without NaN; infinity if all are NaN."""
     finite = np.isfinite(values)
     count = finite.sum(axis=(1, 2))

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_marker_motion
-from jeanie.datasets.formats.files import check_size, open_errors, point_limit
+from jeanie.datasets.formats.files import check_size, get_point_limit, open_errors
 from jeanie.datasets.formats.safe_xml import parse_xml
-from jeanie.datasets.formats.units import metres_per_unit, rotate_to_y_up
+from jeanie.datasets.formats.units import get_metres_per_unit, rotate_to_y_up
 from jeanie.datasets.joint_names import MAX_JOINTS, find_marker_layout
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
@@ -56,7 +56,7 @@ def read_mvnx(
     )
     points = np.stack(content.rows).reshape(len(content.rows), 1, len(content.names), 3).astype(np.float64)
     return make_marker_motion(
-        path, rotate_to_y_up(points, up), file_layout, order, metres_per_unit(unit), content.parse_rate()
+        path, rotate_to_y_up(points, up), file_layout, order, get_metres_per_unit(unit), content.parse_rate()
     )
 
 
@@ -65,7 +65,7 @@ class _Content:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._limit = point_limit(path)
+        self._limit = get_point_limit(path)
         self.names: list[str] = []
         self.rows: list[NDArray[np.float32]] = []
         self._rate: str | None = None

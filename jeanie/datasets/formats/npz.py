@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie._internal.files import write_atomically
-from jeanie.datasets.formats.files import SMALL_FILE_BYTES, check_size, is_small_file, point_limit
+from jeanie.datasets.formats.files import SMALL_FILE_BYTES, check_size, get_point_limit, is_small_file
 from jeanie.errors import DataError, JeanieError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -139,7 +139,7 @@ def read_member(
     archive: zipfile.ZipFile, name: str, path: Path, *, max_bytes: int | None = None
 ) -> NDArray[Any]:
     """Read one array of an open npz file. Check its size while reading, and its checksum."""
-    limit = point_limit(path) * MAX_POINT_BYTES + 2**16 if max_bytes is None else max_bytes
+    limit = get_point_limit(path) * MAX_POINT_BYTES + 2**16 if max_bytes is None else max_bytes
     try:
         info = archive.getinfo(name)
         if info.file_size > limit:

@@ -10,7 +10,7 @@ from jeanie.datasets.formats.build import make_motion
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["make_openni_motion", "published_name"]
+__all__ = ["get_published_name", "make_openni_motion"]
 
 MIN_DEPTH_IN_MILLIMETRES = 50.0  # no Kinect sees as far as 50 metres
 
@@ -32,11 +32,11 @@ def make_openni_motion(
     present = np.isfinite(joints).all(-1) & (joints != 0).any(-1)
     depth = np.median(np.abs(joints[..., 2][present])) if present.any() else 0.0
     joints = joints / 1000 if depth > MIN_DEPTH_IN_MILLIMETRES else joints
-    name = name or published_name(path, tags, file_layout)
+    name = name or get_published_name(path, tags, file_layout)
     return make_motion(path, joints, file_layout, layout=layout, tags=tags, name=name)
 
 
-def published_name(path: Path, tags: Tags, layout: Layout) -> str:
+def get_published_name(path: Path, tags: Tags, layout: Layout) -> str:
     """Return the name of a recording in the published lists, such as a01e02s03 for UWA3D Activity."""
     if layout == LAYOUTS["openni15"] and tags.view is None and isinstance(tags.subject, int):
         return f"a{tags.label:02}e{tags.take:02}s{tags.subject:02}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_motion
-from jeanie.datasets.formats.files import check_size, point_limit, read_bytes
+from jeanie.datasets.formats.files import check_size, get_point_limit, read_bytes
 from jeanie.datasets.formats.keypoints import MAX_PERSONS, make_keypoint_motion
 from jeanie.datasets.formats.landmarks import MEDIAPIPE, is_mediapipe, make_landmark_motion
 from jeanie.datasets.formats.npz import ZIP_ERRORS, parse_npy, read_arrays, read_npz
@@ -41,7 +41,7 @@ def read_npy(path: str | Path, *, layout: Layout | None = None, up: str | None =
     MediaPipe Pose; 17, 18, 25 or 26 joints with pixels and scores are key points of COCO, OpenPose or Halpe.
     """
     path = Path(path)
-    data = read_bytes(path, point_limit(path) * 8 * MAX_VALUES + 2**16)
+    data = read_bytes(path, get_point_limit(path) * 8 * MAX_VALUES + 2**16)
     try:
         array = parse_npy(data)
     except ZIP_ERRORS as error:

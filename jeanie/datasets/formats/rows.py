@@ -10,7 +10,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.formats.files import is_small_file, open_errors, point_limit
+from jeanie.datasets.formats.files import get_point_limit, is_small_file, open_errors
 from jeanie.datasets.formats.text_encoding import detect_encoding
 from jeanie.errors import DataError
 
@@ -91,7 +91,7 @@ def parse_rows(
         delimiter: What separates the numbers; None is any white space.
         max_rows: Stop soon after this number of rows.
     """
-    most = 3 * point_limit(path)
+    most = 3 * get_point_limit(path)
     parts: list[NDArray[np.float64]] = []
     count, start = 0, first_line
     for chunk in _split_into_chunks(lines):

@@ -8,7 +8,7 @@ from pathlib import Path
 from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.named_points import make_named_motion
 from jeanie.datasets.formats.rows import fill_empty_cells, open_lines, parse_rows
-from jeanie.datasets.formats.units import metres_per_unit, parse_unit
+from jeanie.datasets.formats.units import get_metres_per_unit, parse_unit
 from jeanie.datasets.joint_names import MAX_JOINTS
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
@@ -60,7 +60,7 @@ def read_trc(
     if declared != str(len(rows)):
         count = f"more than {frames}" if len(rows) > frames else str(len(rows))
         raise DataError(f"{path}: {count} frames, NumFrames says {declared!r}; is the file cut short?")
-    scale = metres_per_unit(parse_unit(path, fields.get("Units", "mm")) if unit is None else unit)
+    scale = get_metres_per_unit(parse_unit(path, fields.get("Units", "mm")) if unit is None else unit)
     rate = _parse_rate(path, fields.get("DataRate", "0"))
     points = rows[:, 2:].reshape(len(rows), 1, len(names), 3)
     return make_named_motion(

@@ -15,7 +15,7 @@ __all__ = [
     "check_up",
     "compute_frame_rate",
     "estimate_frame_rate",
-    "metres_per_unit",
+    "get_metres_per_unit",
     "parse_unit",
     "rotate_to_y_up",
 ]
@@ -39,10 +39,10 @@ TIME_UNITS = {
 _STEPS = ((2.0, 1.0), (2e3, 1e-3), (2e6, 1e-6), (np.inf, 1e-9))
 
 
-def metres_per_unit(unit: str | float) -> float:
+def get_metres_per_unit(unit: str | float) -> float:
     """Return the length of a unit in metres. ``unit`` is a key of ``UNITS`` or already that number.
 
-    >>> metres_per_unit("cm")
+    >>> get_metres_per_unit("cm")
     0.01
     """
     if isinstance(unit, str):

@@ -12,7 +12,7 @@ from jeanie.datasets.clip_names import Tags, parse_tags
 from jeanie.datasets.dataset import FileDataset, find_files, list_files
 from jeanie.datasets.formats.hdf5 import open_hdf5
 from jeanie.datasets.formats.mat import read_mat
-from jeanie.datasets.formats.openni import make_openni_motion, published_name
+from jeanie.datasets.formats.openni import get_published_name, make_openni_motion
 from jeanie.datasets.formats.rows import read_rows
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -101,5 +101,7 @@ def _open(name: str, root: str | Path, layout: Layout, read: Callable[[Path], Mo
             f"{root}: no file such as a01_s02_e03_v04.mat and no single .hdf5 file in it or below"
         )
     listed = list_files(name, layout, files, read)
-    clips = tuple(replace(clip, name=published_name(clip.source, clip.tags, layout)) for clip in listed.clips)
+    clips = tuple(
+        replace(clip, name=get_published_name(clip.source, clip.tags, layout)) for clip in listed.clips
+    )
     return replace(listed, clips=clips)

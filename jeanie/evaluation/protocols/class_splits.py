@@ -65,7 +65,7 @@ def split_randomly(
     _check_train_classes(train, len(classes) - 2)
     return tuple(
         ClassSplit(
-            _seed_name(seed, seeds),
+            _name_by_seed(seed, seeds),
             *_partition(classes, set(Draw(seed).pick_indices(len(classes), train))),
             seed=seed,
         )
@@ -94,7 +94,7 @@ def split_by_name(
     """Test the classes ``test`` and train the first ``train`` of the other classes."""
     others = tuple(tag for tag in classes if tag not in set(test))
     _check_train_classes(train, len(others))
-    return tuple(ClassSplit(_seed_name(seed, seeds), others[:train], tuple(test), seed) for seed in seeds)
+    return tuple(ClassSplit(_name_by_seed(seed, seeds), others[:train], tuple(test), seed) for seed in seeds)
 
 
 def split_same_and_novel(
@@ -139,7 +139,7 @@ def hold_out_classes(
     return train, validation
 
 
-def _seed_name(seed: int, seeds: Sequence[int]) -> str:
+def _name_by_seed(seed: int, seeds: Sequence[int]) -> str:
     return f"seed {seed}" if len(seeds) > 1 else ""
 
 

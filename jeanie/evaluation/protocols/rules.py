@@ -98,7 +98,7 @@ class Rules:
 def class_counts(rules: Rules, train_classes: int) -> tuple[tuple[int, int, int], ...]:
     """Return the distinct numbers of training, validation and test classes of the splits; needs no data."""
     counts = []
-    for split in _class_splits(rules, train_classes):
+    for split in _list_class_splits(rules, train_classes):
         train, validation = split.train, split.train
         if not split.has_shared_classes:
             train, validation = hold_out_classes(split, rules.validation, rules.group)
@@ -108,10 +108,10 @@ def class_counts(rules: Rules, train_classes: int) -> tuple[tuple[int, int, int]
 
 def split_count(rules: Rules, train_classes: int) -> int:
     """Return the number of splits; needs no data."""
-    return len(_class_splits(rules, train_classes)) * max(1, len(rules.cameras))
+    return len(_list_class_splits(rules, train_classes)) * max(1, len(rules.cameras))
 
 
-def _class_splits(rules: Rules, train_classes: int) -> tuple[ClassSplit, ...]:
+def _list_class_splits(rules: Rules, train_classes: int) -> tuple[ClassSplit, ...]:
     """Return the class splits; classes that only the data set knows are numbers."""
     classes = range(rules.labels) if isinstance(rules.labels, int) else rules.labels
     return rules.classes(classes, train_classes)
@@ -196,7 +196,7 @@ def _find_clips(dataset: Dataset, names: Sequence[str], description: str = "exem
     return tuple(numbers[name] for name in names)
 
 
-def _height_groups(dataset: Dataset, setups: Setups | None, root: Path | None) -> list[Tag | None]:
+def _group_by_height(dataset: Dataset, setups: Setups | None, root: Path | None) -> list[Tag | None]:
     """Return for each clip the third of all heights that contains its setup's camera (paper, Suppl.)."""
     numbers = setup_numbers(dataset)
     groups = _read_height_groups(root, set(numbers) - {None}) if setups is None else setups
@@ -223,7 +223,7 @@ def _read_height_groups(root: Path | None, recorded: set[int | None]) -> Setups:
 # how to find the camera of each clip
 CAMERAS_BY: Mapping[str, Callable[[Dataset, Setups | None, Path | None], Sequence[Tag | None]]] = {
     "view": lambda dataset, setups, root: list(dataset.views),
-    "height": _height_groups,
+    "height": _group_by_height,
 }
 
 
@@ -246,7 +246,7 @@ class _SplitBuilder:
         if self.classes.has_shared_classes:
             train_classes = self.classes.train
             train, validation, supports = self._split_subjects(train_cameras, support_cameras)
-            validation_classes = self._usable_classes(validation)
+            validation_classes = self._find_usable_classes(validation)
         else:
             train_classes, validation_classes = hold_out_classes(
                 self.classes, self.rules.validation, self.rules.group
@@ -254,12 +254,12 @@ class _SplitBuilder:
             train = self.columns.select(train_classes, train_cameras)
             validation = self.columns.select(validation_classes, train_cameras)
             supports = exemplars or self.columns.select(self.classes.test, support_cameras)
-        test, variants = self._test_episodes(supports)
+        test, variants = self._draw_test_episodes(supports)
         names = (self.classes.name, self.cameras.name if self.cameras else "")
         return Split(
             name=", ".join(name for name in names if name) or "all",
             train=train,
-            validation=self._validation_episodes(validation_classes, validation),
+            validation=self._draw_validation_episodes(validation_classes, validation),
             test=test,
             train_classes=train_classes,
             validation_classes=validation_classes,
@@ -311,15 +311,15 @@ class _SplitBuilder:
             self.columns.select(self.classes.test, support_cameras, supports),
         )
 
-    def _validation_apart(self) -> tuple[str, ...]:
+    def _list_validation_tags(self) -> tuple[str, ...]:
         """Return the tags of the protocol, and the camera if training has several."""
         several = self.cameras is not None and len(self.cameras.train) > 1
         return tuple(dict.fromkeys((*self.rules.apart, *(("view",) if several else ()))))
 
-    def _usable_classes(self, clips: Clips) -> tuple[Tag, ...]:
+    def _find_usable_classes(self, clips: Clips) -> tuple[Tag, ...]:
         """Return the classes with a query among these clips and ``shot`` supports that differ from it in their tags."""
         columns = {"subject": self.columns.subjects, "view": self.columns.cameras}
-        tags = [columns[tag] for tag in self._validation_apart()]
+        tags = [columns[tag] for tag in self._list_validation_tags()]
         by_class: dict[Tag, list[int]] = {}
         for clip in clips:
             label = self.columns.labels[clip]
@@ -337,7 +337,7 @@ class _SplitBuilder:
             ]
         )
 
-    def _validation_episodes(self, classes: tuple[Tag, ...], clips: Clips) -> Sequence[Episode]:
+    def _draw_validation_episodes(self, classes: tuple[Tag, ...], clips: Clips) -> Sequence[Episode]:
         if len(classes) < 2:
             return ()
         pool = self.columns.select(classes, None, clips)
@@ -349,10 +349,12 @@ class _SplitBuilder:
             queries=1,
             count=self.rules.validation_episodes,
             seed=_VALIDATION + self.number,
-            apart=self._validation_apart(),
+            apart=self._list_validation_tags(),
         )
 
-    def _test_episodes(self, supports: Clips) -> tuple[Sequence[Episode], Mapping[str, Sequence[Episode]]]:
+    def _draw_test_episodes(
+        self, supports: Clips
+    ) -> tuple[Sequence[Episode], Mapping[str, Sequence[Episode]]]:
         """Return the test episodes, and their variants by name."""
         rules, labels = self.rules, self.columns.labels
         queries = self.columns.select(self.classes.test, self.cameras.query if self.cameras else None)

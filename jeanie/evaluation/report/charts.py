@@ -19,18 +19,18 @@ _BINS = 40
 _MAX_NAMES = 45  # with more classes the names would be too small to read
 
 
-def _svg(width: Number, height: Number, parts: Sequence[str], description: str, kind: str = "") -> str:
+def _wrap_svg(width: Number, height: Number, parts: Sequence[str], description: str, kind: str = "") -> str:
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" class="{kind}" role="img" '
         f'aria-label="{escape(description)}">{"".join(parts)}</svg>'
     )
 
 
-def _text(x: Number, y: Number, text: object, kind: str = "", anchor: str = "start") -> str:
+def _draw_text(x: Number, y: Number, text: object, kind: str = "", anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(str(text))}</text>'
 
 
-def _line(x1: Number, y1: Number, x2: Number, y2: Number, kind: str) -> str:
+def _draw_line(x1: Number, y1: Number, x2: Number, y2: Number, kind: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
@@ -44,12 +44,12 @@ def draw_accuracy_bar(value: Number, low: Number, high: Number, chance: Number, 
     parts = [
         f'<rect x="2" y="{middle - 5}" width="{width - 4}" height="10" rx="5" class="track"/>',
         f'<rect x="2" y="{middle - 5}" width="{x(value) - 2:.1f}" height="10" rx="5" class="fill c{color % 6}"/>',
-        _line(x(chance), 1, x(chance), 17, "chance"),
-        _line(x(low), middle, x(high), middle, "whisker"),
-        _line(x(low), middle - 4, x(low), middle + 4, "whisker"),
-        _line(x(high), middle - 4, x(high), middle + 4, "whisker"),
+        _draw_line(x(chance), 1, x(chance), 17, "chance"),
+        _draw_line(x(low), middle, x(high), middle, "whisker"),
+        _draw_line(x(low), middle - 4, x(low), middle + 4, "whisker"),
+        _draw_line(x(high), middle - 4, x(high), middle + 4, "whisker"),
     ]
-    return _svg(width, 18, parts, f"{value:.1f} percent, from {low:.1f} to {high:.1f}", "bar")
+    return _wrap_svg(width, 18, parts, f"{value:.1f} percent, from {low:.1f} to {high:.1f}", "bar")
 
 
 def draw_dots(rows: Mapping[str, Sequence[Number | None]], methods: Sequence[str]) -> str:
@@ -63,15 +63,15 @@ def draw_dots(rows: Mapping[str, Sequence[Number | None]], methods: Sequence[str
     parts = []
     for tick in range(0, 101, 20):
         parts += [
-            _line(x(tick), top - 4, x(tick), height - 4, "grid"),
-            _text(x(tick), 14, tick, "tick", "middle"),
+            _draw_line(x(tick), top - 4, x(tick), height - 4, "grid"),
+            _draw_text(x(tick), 14, tick, "tick", "middle"),
         ]
     for number, (name, values) in enumerate(rows.items()):
         y = top + step * (number + 0.5)
         present = [value for value in values if value is not None]
-        parts.append(_text(left - 12, y + 4, _shorten(name, 28), "name", "end"))
+        parts.append(_draw_text(left - 12, y + 4, _shorten(name, 28), "name", "end"))
         if present:
-            parts.append(_line(x(min(present)), y, x(max(present)), y, "span"))
+            parts.append(_draw_line(x(min(present)), y, x(max(present)), y, "span"))
         for method, value in enumerate(values):
             if value is not None:
                 title = escape(f"{methods[method]}, {name}: {value:.1f} %")
@@ -80,7 +80,7 @@ def draw_dots(rows: Mapping[str, Sequence[Number | None]], methods: Sequence[str
                     f'<circle cx="{x(value):.1f}" cy="{y + offset:.1f}" r="4.5" class="dot c{method % 6}">'
                     f"<title>{title}</title></circle>"
                 )
-    return _svg(width, height, parts, f"accuracy of {', '.join(methods)}", "dots")
+    return _wrap_svg(width, height, parts, f"accuracy of {', '.join(methods)}", "dots")
 
 
 def _shorten(text: str, length: int) -> str:
@@ -99,7 +99,7 @@ def draw_confusion(counts: Int[Tensor, "truth predicted"], names: Sequence[str])
         total = int(counts[truth].sum())
         y = top + cell * row
         if has_names:
-            parts.append(_text(left - 8, y + cell / 2 + 4, _shorten(names[truth], 18), "name", "end"))
+            parts.append(_draw_text(left - 8, y + cell / 2 + 4, _shorten(names[truth], 18), "name", "end"))
             transform = (
                 f'transform="translate({left + cell * (row + 0.5) + 4:.1f} {top - 8:.1f}) rotate(-55)"'
             )
@@ -119,7 +119,9 @@ def draw_confusion(counts: Int[Tensor, "truth predicted"], names: Sequence[str])
     )
     parts.insert(0, frame + ' class="frame"/>')
     extra = 60.0 if has_names else 10.0
-    return _svg(left + cell * count + extra, top + cell * count + 10, parts, "confusion matrix", "confusion")
+    return _wrap_svg(
+        left + cell * count + extra, top + cell * count + 10, parts, "confusion matrix", "confusion"
+    )
 
 
 def draw_histogram(own: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> str:
@@ -142,13 +144,13 @@ def draw_histogram(own: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> 
         for number, bar in enumerate(heights):
             points.append(f"V{height - bottom - bar:.1f}H{left + step * (number + 1):.1f}")
         parts.append(f'<path d="{"".join(points)}V{height - bottom:.1f}Z" class="step {kind}"/>')
-    parts.append(_line(left, height - bottom, width - left, height - bottom, "axis"))
-    for tick in _ticks(low, high):
+    parts.append(_draw_line(left, height - bottom, width - left, height - bottom, "axis"))
+    for tick in _choose_ticks(low, high):
         x = left + (width - 2 * left) * (tick - low) / (high - low)
-        parts.append(_line(x, height - bottom, x, height - bottom + 4, "axis"))
-        parts.append(_text(x, height - bottom + 18, f"{tick:g}", "tick", "middle"))
-    parts.append(_text(width / 2, height - 4, "distance", "tick", "middle"))
-    return _svg(
+        parts.append(_draw_line(x, height - bottom, x, height - bottom + 4, "axis"))
+        parts.append(_draw_text(x, height - bottom + 18, f"{tick:g}", "tick", "middle"))
+    parts.append(_draw_text(width / 2, height - 4, "distance", "tick", "middle"))
+    return _wrap_svg(
         width, height, parts, "distances to the true class and to the nearest other class", "histogram"
     )
 
@@ -168,7 +170,7 @@ def draw_training(steps: Sequence[tuple[int, float, float, float | None]]) -> st
         return height - bottom - (height - bottom - top) * share
 
     keep = torch.linspace(0, len(steps) - 1, min(len(steps), _POINTS)).long()
-    parts = [_line(left, y(0), width - right, y(0), "axis")]
+    parts = [_draw_line(left, y(0), width - right, y(0), "axis")]
     for values, scale, kind in ((losses, most, "own"), (accuracies, 100.0, "other")):
         points = " ".join(
             f"{x(episode):.1f},{y(value / scale):.1f}"
@@ -182,10 +184,10 @@ def draw_training(steps: Sequence[tuple[int, float, float, float | None]]) -> st
                 f'<circle cx="{x(episode):.1f}" cy="{y(validation / 100):.1f}" r="4" class="dot c1">{title}</circle>'
             )
     for share in (0.0, 0.5, 1.0):
-        parts.append(_text(left - 6, y(share) + 4, f"{most * share:.2g}", "tick", "end"))
-        parts.append(_text(width - right + 6, y(share) + 4, f"{100 * share:g}", "tick"))
-    parts.append(_text((left + width - right) / 2, height - 6, f"{last} episodes", "tick", "middle"))
-    return _svg(width, height, parts, "loss and accuracy over the training episodes", "training")
+        parts.append(_draw_text(left - 6, y(share) + 4, f"{most * share:.2g}", "tick", "end"))
+        parts.append(_draw_text(width - right + 6, y(share) + 4, f"{100 * share:g}", "tick"))
+    parts.append(_draw_text((left + width - right) / 2, height - 6, f"{last} episodes", "tick", "middle"))
+    return _wrap_svg(width, height, parts, "loss and accuracy over the training episodes", "training")
 
 
 def _smooth(values: Sequence[Number]) -> Float[Tensor, " step"]:
@@ -198,7 +200,7 @@ def _smooth(values: Sequence[Number]) -> Float[Tensor, " step"]:
     return (total[high] - total[low]) / (high - low)
 
 
-def _ticks(low: Number, high: Number) -> list[float]:
+def _choose_ticks(low: Number, high: Number) -> list[float]:
     """Return three to seven round numbers from ``low`` to ``high``."""
     power = 10.0 ** math.floor(math.log10((high - low) / 6))
     step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= 6)

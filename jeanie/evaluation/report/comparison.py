@@ -10,7 +10,7 @@ import torch
 from jeanie.errors import ConfigError
 from jeanie.evaluation.predict import Predictions
 from jeanie.evaluation.report.markdown import escape_markdown, format_table
-from jeanie.evaluation.report.report import Report, Unit, unit_means
+from jeanie.evaluation.report.report import Report, Unit, compute_unit_means
 from jeanie.evaluation.statistics import Estimate, estimate_mean, estimate_paired_share, holm, mcnemar
 
 __all__ = ["TESTS", "Paired", "adjust_p_values", "compare", "compare_pair", "render_markdown"]
@@ -85,7 +85,7 @@ def compare_pair(first: Report, second: Report) -> Paired:
     _check_comparable(first, second)
     seeds = max(_count_seeds(first), _count_seeds(second))
     unit = _find_unit(first, seeds)
-    singles = [_first_seed(report) for report in (first, second)]
+    singles = [_select_first_seed(report) for report in (first, second)]
     first_only = int((singles[0].is_correct & ~singles[1].is_correct).sum())
     second_only = int((~singles[0].is_correct & singles[1].is_correct).sum())
     exact = mcnemar(first_only, second_only)
@@ -93,7 +93,7 @@ def compare_pair(first: Report, second: Report) -> Paired:
         difference, p = estimate_paired_share(first_only, second_only, len(singles[0])), exact
         units = len(singles[0])
     else:
-        left, right = (_unit_means(report, unit, seeds) for report in (first, second))
+        left, right = (_select_unit_means(report, unit, seeds) for report in (first, second))
         difference, p = estimate_mean([a - b for a, b in zip(left, right, strict=True)])
         units = len(left)
     single = len(first.splits) == 1 and seeds == 1
@@ -133,7 +133,7 @@ def _count_seeds(report: Report) -> int:
     return len(torch.unique(report.predictions.seed))
 
 
-def _first_seed(report: Report) -> Predictions:
+def _select_first_seed(report: Report) -> Predictions:
     return report.predictions[report.predictions.seed == 0]
 
 
@@ -145,8 +145,8 @@ def _find_unit(report: Report, seeds: int) -> Unit:
     return "episodes" if len(torch.unique(report.predictions.episode)) > 1 else "queries"
 
 
-def _unit_means(report: Report, unit: Unit, seeds: int) -> list[float]:
-    means = unit_means(report.predictions, unit)
+def _select_unit_means(report: Report, unit: Unit, seeds: int) -> list[float]:
+    means = compute_unit_means(report.predictions, unit)
     return means * seeds if unit == "seeds" and len(means) == 1 else means
 
 
@@ -162,7 +162,7 @@ def _check_comparable(first: Report, second: Report) -> None:
             f"{first.method} has {_count_seeds(first)} seeds and {second.method} {_count_seeds(second)}; "
             "give both the same number"
         )
-    left, right = _first_seed(first), _first_seed(second)
+    left, right = _select_first_seed(first), _select_first_seed(second)
     same = len(left) == len(right) and all(
         torch.equal(getattr(left, name), getattr(right, name)) for name in ("split", "episode", "query")
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jeanie.alignment import Alignment
 from jeanie.datasets import Dataset
-from jeanie.evaluation.evaluate import Models, model_of
+from jeanie.evaluation.evaluate import Models, get_model_of_split
 from jeanie.evaluation.predict import Predictions
 from jeanie.evaluation.protocols.splits import Split
 from jeanie.evaluation.report.report import Report
@@ -74,8 +74,8 @@ class Example:
             "distance": _round_digits(self.distance),
             "own": _round_digits(self.own),
             "other": _round_digits(self.other),
-            "query": _actor_values(self.query),
-            "support": _actor_values(self.support),
+            "query": _list_actor_values(self.query),
+            "support": _list_actor_values(self.support),
             "shade": _scale_costs(self.cost),
             "path": self.path.tolist(),
             "steps": [_round_digits(value) for value in self.steps.tolist()],
@@ -93,7 +93,7 @@ def _scale_costs(cost: Float[Tensor, "query support"]) -> list[list[int]]:
     return shade
 
 
-def _actor_values(actor: Actor) -> dict[str, Any]:
+def _list_actor_values(actor: Actor) -> dict[str, Any]:
     largest = actor.poses[actor.valid].abs().amax().clamp_min(1e-9)
     rounded = (actor.poses / largest * _SCALE).round().long()
     return {
@@ -140,7 +140,7 @@ def find_examples(
     examples: list[Example] = []
     for row in range(len(rows)):
         split = splits[int(rows.split[row])]
-        model = model_of(models, split)
+        model = get_model_of_split(models, split)
         if not isinstance(model, FewShotModel):
             continue
         training = model.training
@@ -195,7 +195,7 @@ def _build_example(
     if model.is_mirrored_match(query, support):
         query = query.mirror()  # shown as it was compared
     alignment = model.trace(query, support)
-    cost = _block_costs(model, query, support)
+    cost = _compute_block_costs(model, query, support)
     return Example(
         method=report.method,
         truth=report.titles[int(row.truth)],
@@ -208,11 +208,13 @@ def _build_example(
         cost=cost,
         path=alignment.path[:, :2].cpu(),
         steps=alignment.steps.cpu(),
-        turns=_view_angles(model, alignment),
+        turns=_list_view_angles(model, alignment),
     )
 
 
-def _block_costs(model: FewShotModel, query: Motion, support: Motion) -> Float[Tensor, "query support"]:
+def _compute_block_costs(
+    model: FewShotModel, query: Motion, support: Motion
+) -> Float[Tensor, "query support"]:
     """Return the base distance of every query block to every support block, in their best views."""
     left = model.features(model.collate([query]), "query")
     right = model.features(model.collate([support]), "support")
@@ -237,7 +239,7 @@ def _build_actor(model: FewShotModel, motion: Motion, clip: int, blocks: int) ->
     )
 
 
-def _view_angles(model: FewShotModel, alignment: Alignment) -> Float[Tensor, "step axis"]:
+def _list_view_angles(model: FewShotModel, alignment: Alignment) -> Float[Tensor, "step axis"]:
     """Return the views along the path in degrees: azimuth and altitude of the query, then of the support."""
     views, indices = model.views, alignment.path[:, 2:].cpu()
     if views is None:

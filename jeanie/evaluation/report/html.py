@@ -96,23 +96,23 @@ def render_html(
     return build_page(
         title or first.protocol,
         eyebrow="Evaluation report",
-        lead=_lead(reports),
+        lead=_describe_result(reports),
         facts={**facts, **first.versions},
         sections=[
-            build_section("Accuracy", _interval_note(reports), _accuracy_tables(reports)),
-            _split_section(reports),
-            _class_section(reports),
-            _confusion_section(reports),
-            *(_curve_section(method, steps) for method, steps in (curves or {}).items()),
-            _alignment_section(examples),
+            build_section("Accuracy", _describe_intervals(reports), _build_accuracy_tables(reports)),
+            _build_split_section(reports),
+            _build_class_section(reports),
+            _build_confusion_section(reports),
+            *(_build_curve_section(method, steps) for method, steps in (curves or {}).items()),
+            _build_alignment_section(examples),
         ],
-        notes=_notes(reports),
+        notes=_list_notes(reports),
         script="report.js",
         data=[example.json() for example in examples],
     )
 
 
-def _lead(reports: Sequence[Report]) -> str:
+def _describe_result(reports: Sequence[Report]) -> str:
     first = reports[0]
     best = max(reports, key=lambda report: report.accuracy)
     return (
@@ -121,7 +121,7 @@ def _lead(reports: Sequence[Report]) -> str:
     )
 
 
-def _interval_note(reports: Sequence[Report]) -> str:
+def _describe_intervals(reports: Sequence[Report]) -> str:
     units = dict.fromkeys(UNITS[report.over] for report in reports)
     cautions = "".join(f" {text}" for text in dict.fromkeys(report.caution for report in reports) if text)
     return f"Percentage of correctly classified queries with 95 % intervals: {'; '.join(units)}.{cautions}"
@@ -131,14 +131,14 @@ def _format_value(value: str, half: float) -> str:
     return f'<strong>{value}</strong> <span class="soft">± {half:.1f}</span>'
 
 
-def _color_key(number: int) -> str:
+def _draw_color_key(number: int) -> str:
     return f'<span class="key c{number % 6}"></span>'
 
 
-def _accuracy_row(report: Report, number: int) -> list[str]:
+def _build_accuracy_row(report: Report, number: int) -> list[str]:
     low, high = report.interval
     return [
-        _color_key(number) + escape(report.method),
+        _draw_color_key(number) + escape(report.method),
         _format_value(f"{report.accuracy:.1f}", report.ci95),
         draw_accuracy_bar(report.accuracy, low, high, 100 / report.way, number),
         f"{low:.1f} to {high:.1f}",
@@ -147,16 +147,16 @@ def _accuracy_row(report: Report, number: int) -> list[str]:
     ]
 
 
-def _accuracy_tables(reports: Sequence[Report]) -> str:
+def _build_accuracy_tables(reports: Sequence[Report]) -> str:
     """Return the table of accuracies, the table of variants if there are any, and the comparisons."""
     tables = build_table(
         ("method", "accuracy, %", "dashed: chance", "95 % interval", "queries", "seeds"),
-        [_accuracy_row(report, number) for number, report in enumerate(reports)],
+        [_build_accuracy_row(report, number) for number, report in enumerate(reports)],
         kinds=("method", "number", "", "number", "number", ""),
     )
     variants = [
         [
-            _color_key(number) + escape(report.method),
+            _draw_color_key(number) + escape(report.method),
             escape(name),
             _format_value(f"{accuracy.value:.1f}", accuracy.half),
             f"{len(rows) // max(1, len(report.seeds)):,}",
@@ -172,10 +172,10 @@ def _accuracy_tables(reports: Sequence[Report]) -> str:
             kinds=("method", "", "number", "number"),
             caption="Other sets of queries",
         )
-    return tables + (_comparison_table(compare(reports)) if len(reports) > 1 else "")
+    return tables + (_build_comparison_table(compare(reports)) if len(reports) > 1 else "")
 
 
-def _comparison_table(pairs: Sequence[Paired]) -> str:
+def _build_comparison_table(pairs: Sequence[Paired]) -> str:
     rows = [
         [
             f"{escape(pair.first)} <span class='soft'>and</span> {escape(pair.second)}",
@@ -196,10 +196,12 @@ def _format_p(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
 
 
-def _dot_chart(reports: Sequence[Report], names: Iterable[str], columns: Sequence[dict[str, float]]) -> str:
+def _draw_dot_chart(
+    reports: Sequence[Report], names: Iterable[str], columns: Sequence[dict[str, float]]
+) -> str:
     """Return a legend and one line of dots per name."""
     items = [
-        f"<li>{_color_key(number)}<span>{escape(report.method)}</span></li>"
+        f"<li>{_draw_color_key(number)}<span>{escape(report.method)}</span></li>"
         for number, report in enumerate(reports)
     ]
     rows = {name: [column.get(name) for column in columns] for name in names}
@@ -207,22 +209,22 @@ def _dot_chart(reports: Sequence[Report], names: Iterable[str], columns: Sequenc
     return f'<ul class="legend">{"".join(items)}</ul><div class="scroll">{chart}</div>'
 
 
-def _split_section(reports: Sequence[Report]) -> str:
+def _build_split_section(reports: Sequence[Report]) -> str:
     if len(reports[0].splits) < 2:
         return ""
     columns = [{part.name: part.accuracy for part in report.splits} for report in reports]
-    chart = _dot_chart(reports, reports[0].names, columns)
+    chart = _draw_dot_chart(reports, reports[0].names, columns)
     return build_section("Splits", "Accuracy on each split, in percent.", chart)
 
 
-def _class_section(reports: Sequence[Report]) -> str:
+def _build_class_section(reports: Sequence[Report]) -> str:
     columns = [report.per_class for report in reports]
     names = sorted(columns[0], key=lambda name: -sum(column.get(name, 0.0) for column in columns))
     note = "Percentage of correctly classified queries of each class, best class first."
-    return build_section("Classes", note, _dot_chart(reports, names, columns))
+    return build_section("Classes", note, _draw_dot_chart(reports, names, columns))
 
 
-def _confusion_section(reports: Sequence[Report]) -> str:
+def _build_confusion_section(reports: Sequence[Report]) -> str:
     tabs = "".join(f'<button type="button">{escape(report.method)}</button>' for report in reports)
     panels = []
     for report in reports:
@@ -243,7 +245,7 @@ def _confusion_section(reports: Sequence[Report]) -> str:
     )
 
 
-def _curve_section(method: str, curves: Curves) -> str:
+def _build_curve_section(method: str, curves: Curves) -> str:
     """Return the training curves of a method, one chart per split."""
     charts = [
         f"<figure><figcaption><b>{escape(split)}</b></figcaption>{draw_training(steps)}</figure>"
@@ -262,7 +264,7 @@ def _curve_section(method: str, curves: Curves) -> str:
     return build_section(f"Training of {method}", note, body) if charts else ""
 
 
-def _alignment_section(examples: Sequence[Example]) -> str:
+def _build_alignment_section(examples: Sequence[Example]) -> str:
     if not examples:
         return ""
     note = (
@@ -272,7 +274,7 @@ def _alignment_section(examples: Sequence[Example]) -> str:
     return build_section("Alignments", note, _PLAYER, "alignments")
 
 
-def _notes(reports: Sequence[Report]) -> list[str]:
+def _list_notes(reports: Sequence[Report]) -> list[str]:
     notes = [
         "An interval over splits covers other choices of classes; an interval over episodes or queries covers only "
         "other draws from the same clips.",

@@ -20,10 +20,10 @@ __all__ = [
     "Report",
     "SplitAccuracy",
     "Unit",
+    "compute_unit_means",
     "estimate_accuracy",
     "find_unit",
     "pool_seeds",
-    "unit_means",
 ]
 
 Unit = Literal["splits", "seeds", "episodes", "queries"]
@@ -60,7 +60,7 @@ def find_unit(predictions: Predictions) -> Unit:
     return next((unit for unit, column in columns if len(torch.unique(column)) > 1), "queries")
 
 
-def unit_means(predictions: Predictions, unit: Unit) -> list[float]:
+def compute_unit_means(predictions: Predictions, unit: Unit) -> list[float]:
     """Return the share of correct predictions per unit, in the order of the unit numbers."""
     correct = predictions.is_correct.double()
     if unit == "queries":
@@ -83,7 +83,7 @@ def estimate_accuracy(predictions: Predictions) -> tuple[Estimate, Unit]:
     unit = find_unit(predictions)
     if unit == "queries":
         return estimate_share(int(predictions.is_correct.sum()), len(predictions)).times(100), unit
-    return estimate_mean(unit_means(predictions, unit))[0].limit(0, 1).times(100), unit
+    return estimate_mean(compute_unit_means(predictions, unit))[0].limit(0, 1).times(100), unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class Report:
     @property
     def units(self) -> int:
         """Number of units that the interval is computed over."""
-        return len(unit_means(self.predictions, self.over))
+        return len(compute_unit_means(self.predictions, self.over))
 
     @property
     def caution(self) -> str:
@@ -181,7 +181,7 @@ class Report:
         present = torch.unique(self.predictions.split).tolist()
         counts = torch.bincount(self.predictions.split)
         seeds = max(1, len(torch.unique(self.predictions.seed)))
-        means = unit_means(self.predictions, "splits")
+        means = compute_unit_means(self.predictions, "splits")
         return tuple(
             SplitAccuracy(self.names[split], 100 * mean, int(counts[split]) // seeds)
             for split, mean in zip(present, means, strict=True)

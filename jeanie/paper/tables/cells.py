@@ -108,7 +108,7 @@ def list_cells(
         if (r in chosen_rows if rows else not preset.rows or row.method in preset.rows)
         for c in (sorted(chosen_columns) if columns else _select_columns(table, preset))
         if table.is_measurable(row, c)
-        for cell in _cells_of_seeds(table, row, table.columns[c], preset, seeds, start)
+        for cell in _list_cells_of_seeds(table, row, table.columns[c], preset, seeds, start)
     )
 
 
@@ -127,7 +127,7 @@ def _select_columns(table: Table, preset: Preset) -> list[int]:
     return sorted(number for members in groups.values() for number in members)
 
 
-def _cells_of_seeds(
+def _list_cells_of_seeds(
     table: Table, row: Row, column: Column, preset: Preset, seeds: Sequence[int], base: Recipe
 ) -> list[Cell]:
     """Return the measurements of one table cell: one per seed, or a single one if nothing is trained."""

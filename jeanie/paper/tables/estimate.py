@@ -111,11 +111,15 @@ def estimate_cell(cell: Cell, *, with_training: bool = True) -> Estimate:
     seconds = _compare_seconds(model, typical, queries, supports, queries * supports)
     if with_training:
         rounds = 1 + (cell.tune_trials or 0)
-        seconds += rounds * _training_seconds(model, train, typical, way, supports, cell.validation_limit)
-    return Estimate(splits * seconds / 3600, _training_bytes(model, train, typical, way, supports) / _GB)
+        seconds += rounds * _estimate_training_seconds(
+            model, train, typical, way, supports, cell.validation_limit
+        )
+    return Estimate(
+        splits * seconds / 3600, _estimate_training_bytes(model, train, typical, way, supports) / _GB
+    )
 
 
-def _training_seconds(
+def _estimate_training_seconds(
     model: ModelConfig, train: TrainConfig, typical: _Typical, way: int, supports: int, limit: int | None
 ) -> float:
     queries = train.queries * min(way, train.query_classes or way)
@@ -135,13 +139,13 @@ def _compare_seconds(
     for part in (model, *model.components):
         blocks, views, support_views = _count_views(part, typical)
         encoded = (queries * views + supports * support_views) * blocks * typical.persons
-        total += encoded * _block_operations(part, typical.joints) / _OPERATIONS_PER_SECOND
+        total += encoded * _count_block_operations(part, typical.joints) / _OPERATIONS_PER_SECOND
         if part.align.method not in ("pool", "pool-time"):
             total += pairs * blocks**2 * views * support_views * _SECONDS_PER_CELL
     return total
 
 
-def _training_bytes(
+def _estimate_training_bytes(
     model: ModelConfig, train: TrainConfig, typical: _Typical, way: int, supports: int
 ) -> float:
     """Return the memory of a training step, which keeps what the gradient needs of all its episodes."""
@@ -150,7 +154,7 @@ def _training_bytes(
     for part in (model, *model.components):
         blocks, views, support_views = _count_views(part, typical)
         encoded = (queries * views + supports * support_views) * blocks * typical.persons * train.batch
-        total += min(4 * encoded * _block_numbers(part, typical.joints), _KEPT_BLOCK_BYTES)
+        total += min(4 * encoded * _count_block_numbers(part, typical.joints), _KEPT_BLOCK_BYTES)
         costs = train.batch * queries * supports * blocks**2 * views * support_views
         total += min(12 * costs, _KEPT_COSTS)
     return total
@@ -170,7 +174,7 @@ def _count_views(model: ModelConfig, typical: _Typical) -> tuple[int, int, int]:
     return blocks, views, views if grid.sides == "both" else 1
 
 
-def _block_operations(model: ModelConfig, joints: int) -> float:
+def _count_block_operations(model: ModelConfig, joints: int) -> float:
     """Return the operations of the encoder per block."""
     encoder, length = model.encoder, model.inputs.block
     if encoder.kind == "graph":
@@ -191,7 +195,7 @@ def _block_operations(model: ModelConfig, joints: int) -> float:
 _NETWORK_OPERATIONS = {"resnet18": 1.8e9, "resnet50": 3.8e9}
 
 
-def _block_numbers(model: ModelConfig, joints: int) -> float:
+def _count_block_numbers(model: ModelConfig, joints: int) -> float:
     """Return the numbers per block that the gradient of the encoder needs."""
     encoder, length = model.encoder, model.inputs.block
     if encoder.kind == "graph":

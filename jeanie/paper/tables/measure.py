@@ -76,7 +76,7 @@ def measure_cell(cell: Cell, out: Path, data: Path | None = None) -> Measurement
         data: Folder that holds the data sets (default: ``$JEANIE_DATA``).
     """
     protocol = get_protocol(cell.protocol)
-    root = _dataset_folder(protocol, data)
+    root = _get_dataset_folder(protocol, data)
     place = root.with_name(cell.data) if root is not None and cell.data else root
     if root is not None and cell.data == f"{protocol.dataset}-3d" and protocol.available(root):
         place = provide_lifted_archive(root, protocol.dataset)
@@ -163,7 +163,7 @@ def _load_untrained(cell: Cell) -> FewShotModel:
     return FewShotModel.load() if cell.method == "shipped" else FewShotModel.raw()
 
 
-def _dataset_folder(protocol: Protocol, data: Path | None) -> Path | None:
+def _get_dataset_folder(protocol: Protocol, data: Path | None) -> Path | None:
     """Return the folder of the data set; None for generated data, or if no folder is known."""
     if protocol.dataset == "synthetic":
         return None

@@ -33,41 +33,43 @@ def write_table(filled: FilledTable, out: Path) -> dict[str, Path]:
 def render_markdown(filled: FilledTable) -> str:
     """Return the table in Markdown: values, paired differences, failures, and the origin of the numbers."""
     table = filled.table
-    lines = [f"# {escape_markdown(table.title)}", "", *(f"{line}\n" for line in _lead(filled))]
-    heads = ["method", *map(_heading, table.columns)]
+    lines = [f"# {escape_markdown(table.title)}", "", *(f"{line}\n" for line in _describe_run(filled))]
+    heads = ["method", *map(_format_heading, table.columns)]
     lines += format_table(
-        heads, [[_row_name(filled, r), *map(_format_entry, filled.entries[r])] for r in filled.rows]
+        heads, [[_get_row_name(filled, r), *map(_format_entry, filled.entries[r])] for r in filled.rows]
     )
     if filled.pairs:
-        reference = escape_markdown(_reference_name(filled))
+        reference = escape_markdown(_get_reference_name(filled))
         lines += ["", f"Difference to {reference} on the same queries (points; p by Holm's method):", ""]
-        lines += format_table(heads, [[name, *texts] for name, texts in _differences(filled)])
-    failures = list(_failures(filled))
+        lines += format_table(heads, [[name, *texts] for name, texts in _list_differences(filled)])
+    failures = list(_list_failures(filled))
     if failures:
         lines += ["", "Not measured:", "", *(f"- {escape_markdown(line)}" for line in failures)]
-    return "\n".join([*lines, "", *(f"{line}\n" for line in _notes(filled))]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"{line}\n" for line in _list_notes(filled))]).rstrip() + "\n"
 
 
 def render_html(filled: FilledTable) -> str:
     """Return the same as an HTML page; text from files is escaped."""
     table = filled.table
-    heads = ["method", *map(_heading, table.columns)]
-    rows = [[escape(_row_name(filled, r)), *map(_entry_html, filled.entries[r])] for r in filled.rows]
+    heads = ["method", *map(_format_heading, table.columns)]
+    rows = [
+        [escape(_get_row_name(filled, r)), *map(_format_entry_html, filled.entries[r])] for r in filled.rows
+    ]
     sections = [build_section("Our values and the printed values", table.note, build_table(heads, rows))]
     if filled.pairs:
-        differences = [[escape(name), *map(escape, texts)] for name, texts in _differences(filled)]
-        heading = f"Difference to {_reference_name(filled)} on the same queries"
+        differences = [[escape(name), *map(escape, texts)] for name, texts in _list_differences(filled)]
+        heading = f"Difference to {_get_reference_name(filled)} on the same queries"
         sections.append(
             build_section(heading, "Points; p by Holm's method.", build_table(heads, differences))
         )
-    failures = "".join(f"<li>{escape(line)}</li>" for line in _failures(filled))
+    failures = "".join(f"<li>{escape(line)}</li>" for line in _list_failures(filled))
     if failures:
         sections.append(build_section("Not measured", "", f"<ul>{failures}</ul>"))
-    lead = " ".join(line for line in _lead(filled) if line != table.note)
-    return build_page(table.title, eyebrow="Table", lead=lead, sections=sections, notes=_notes(filled))
+    lead = " ".join(line for line in _describe_run(filled) if line != table.note)
+    return build_page(table.title, eyebrow="Table", lead=lead, sections=sections, notes=_list_notes(filled))
 
 
-def _row_name(filled: FilledTable, row: int) -> str:
+def _get_row_name(filled: FilledTable, row: int) -> str:
     """Return the name of a row, and the network that ran if there is a choice."""
     spec = filled.table.rows[row]
     if f"{spec.method}-small" not in METHODS:
@@ -75,11 +77,11 @@ def _row_name(filled: FilledTable, row: int) -> str:
     return f"{spec.name}, {'small' if filled.preset.small_rivals else 'published'} network"
 
 
-def _heading(column: Column) -> str:
+def _format_heading(column: Column) -> str:
     return f"{column.group}: {column.name}" if column.group else column.name
 
 
-def _lead(filled: FilledTable) -> list[str]:
+def _describe_run(filled: FilledTable) -> list[str]:
     """Return sentences about the source of the table and how much of it was run."""
     table, preset = filled.table, filled.preset
     source = "Source of the printed values" if _has_printed(filled) else "Source"
@@ -124,7 +126,7 @@ def _format_entry(entry: Entry) -> str:
     return our_value if entry.difference is None else f"{our_value} ({printed}, {entry.difference:+.1f})"
 
 
-def _entry_html(entry: Entry) -> str:
+def _format_entry_html(entry: Entry) -> str:
     if entry.ours is None:
         return f'<span class="soft">{escape(_format_entry(entry))}</span>'
     half = "" if entry.half is None else f' <span class="soft">± {entry.half:.1f}</span>'
@@ -135,11 +137,11 @@ def _entry_html(entry: Entry) -> str:
     return f'{our_value}<br><span class="soft">printed {printed}, {entry.difference:+.1f}</span>'
 
 
-def _reference_name(filled: FilledTable) -> str:
+def _get_reference_name(filled: FilledTable) -> str:
     return next(row.name for row in filled.table.rows if row.method == filled.table.against)
 
 
-def _differences(filled: FilledTable) -> Iterator[tuple[str, list[str]]]:
+def _list_differences(filled: FilledTable) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the differences of every row that was compared with the reference."""
     for r in filled.rows:
         pairs = [filled.pairs.get((r, c)) for c in range(len(filled.table.columns))]
@@ -153,19 +155,21 @@ def _differences(filled: FilledTable) -> Iterator[tuple[str, list[str]]]:
             yield filled.table.rows[r].name, texts
 
 
-def _failures(filled: FilledTable) -> Iterator[str]:
+def _list_failures(filled: FilledTable) -> Iterator[str]:
     """Yield each reason for empty cells once, with the first of these cells."""
     cells: dict[str, list[str]] = {}
     for r, row in enumerate(filled.entries):
         for column, entry in zip(filled.table.columns, row, strict=True):
             if entry.reason:
-                cells.setdefault(entry.reason, []).append(f"{filled.table.rows[r].name} / {_heading(column)}")
+                cells.setdefault(entry.reason, []).append(
+                    f"{filled.table.rows[r].name} / {_format_heading(column)}"
+                )
     for reason, names in cells.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield f"{names[0]}{more}: {reason}"
 
 
-def _notes(filled: FilledTable) -> list[str]:
+def _list_notes(filled: FilledTable) -> list[str]:
     """Return sentences about intervals, seeds, commit, machine and time."""
     reports = filled.reports
     if not reports:

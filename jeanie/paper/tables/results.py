@@ -21,7 +21,7 @@ __all__ = [
     "Failure",
     "Result",
     "describe_machine",
-    "folder_of",
+    "get_cell_folder",
     "is_stored",
     "read_failure",
     "read_result",
@@ -64,14 +64,14 @@ class Failure:
     reason: str
 
 
-def folder_of(out: Path, cell: Cell) -> Path:
+def get_cell_folder(out: Path, cell: Cell) -> Path:
     """Return the folder of a measurement."""
     return out / "cells" / cell.key
 
 
 def is_stored(out: Path, cell: Cell) -> bool:
     """Return whether a measurement is stored."""
-    return (folder_of(out, cell) / _RESULT).exists()
+    return (get_cell_folder(out, cell) / _RESULT).exists()
 
 
 def describe_machine() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def write_result(
     out: Path, cell: Cell, report: Report, seconds: float, searched: Mapping[str, Any] | None = None
 ) -> None:
     """Store a measurement and remove a stored failure."""
-    folder = folder_of(out, cell)
+    folder = get_cell_folder(out, cell)
     folder.mkdir(parents=True, exist_ok=True)
     groups = {"": report.predictions, **report.variants}
     tensors = {
@@ -126,7 +126,7 @@ def read_result(out: Path, cell: Cell) -> Result | None:
     Raises:
         DataError: The files are damaged or of another version.
     """
-    folder = folder_of(out, cell)
+    folder = get_cell_folder(out, cell)
     if not (folder / _RESULT).exists():
         return None
     try:
@@ -156,7 +156,7 @@ def read_result(out: Path, cell: Cell) -> Result | None:
 
 def write_failure(out: Path, cell: Cell, failure: Failure) -> None:
     """Store the reason why a measurement failed."""
-    folder = folder_of(out, cell)
+    folder = get_cell_folder(out, cell)
     folder.mkdir(parents=True, exist_ok=True)
     content = {"reason": failure.reason, "cell": cell.model_dump(mode="json")}
     write_atomically(folder / _FAILURE, (json.dumps(content, indent=1) + "\n").encode())
@@ -165,7 +165,7 @@ def write_failure(out: Path, cell: Cell, failure: Failure) -> None:
 def read_failure(out: Path, cell: Cell) -> Failure | None:
     """Read the reason why the last attempt failed; None if it did not fail."""
     try:
-        content = json.loads((folder_of(out, cell) / _FAILURE).read_bytes())
+        content = json.loads((get_cell_folder(out, cell) / _FAILURE).read_bytes())
         return Failure(str(content["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -100,7 +100,7 @@ def find_outcome(study: Any, tuning: Tuning) -> Outcome:
             {
                 "number": trial.number,
                 "state": trial.state.name.lower(),
-                "validation": trial.value if trial.state.name == "COMPLETE" else _last_validation(trial),
+                "validation": trial.value if trial.state.name == "COMPLETE" else _get_last_validation(trial),
                 "values": trial.params,
                 "error": trial.user_attrs.get("error"),
             }
@@ -109,7 +109,7 @@ def find_outcome(study: Any, tuning: Tuning) -> Outcome:
     )
 
 
-def _last_validation(trial: Any) -> float | None:
+def _get_last_validation(trial: Any) -> float | None:
     """Return the last validation accuracy that a trial reported."""
     steps = trial.intermediate_values
     return steps[max(steps)] if steps else None
@@ -127,17 +127,17 @@ def format_toml(recipe: Recipe, base: Recipe) -> str:
     <BLANKLINE>
     """
     lines = []
-    for name, value in _differences(recipe.model_dump(mode="json"), base.model_dump(mode="json"), ""):
+    for name, value in _find_differences(recipe.model_dump(mode="json"), base.model_dump(mode="json"), ""):
         lines.append(f"# --set {name}=null" if value is None else f"{name} = {_format_value(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _differences(new: Mapping[str, Any], old: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
+def _find_differences(new: Mapping[str, Any], old: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
     differences: list[tuple[str, Any]] = []
     for key, value in new.items():
         name, before = f"{prefix}{key}", old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            differences += _differences(value, before, f"{name}.")
+            differences += _find_differences(value, before, f"{name}.")
         elif value != before:
             differences.append((name, value))
     return differences

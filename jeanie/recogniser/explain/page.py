@@ -34,8 +34,8 @@ def render_page(explanation: Mapping[str, Any], bodies: tuple[Bodies, Bodies]) -
     """Return the page as text. Names from files are escaped."""
     titles = _choose_titles(explanation)
     data = {
-        "query": _time_facts(explanation["query"]),
-        "support": _time_facts(explanation["support"]),
+        "query": _list_time_facts(explanation["query"]),
+        "support": _list_time_facts(explanation["support"]),
         "scene": _build_scene(explanation, bodies, titles),
     }
     head, _, details = str(explanation["text"]).partition("; ")
@@ -68,7 +68,7 @@ def _choose_titles(explanation: Mapping[str, Any]) -> tuple[str, str]:
     return query or "This movement", support or (f"Example of {example}" if example else "The example")
 
 
-def _time_facts(side: Mapping[str, Any]) -> dict[str, Any]:
+def _list_time_facts(side: Mapping[str, Any]) -> dict[str, Any]:
     return {"frames": side["frames"], "rate": side["rate"]}
 
 

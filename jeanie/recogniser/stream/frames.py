@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from jeanie.datasets import ReadOptions
-from jeanie.datasets.formats.units import metres_per_unit, rotate_to_y_up
+from jeanie.datasets.formats.units import get_metres_per_unit, rotate_to_y_up
 from jeanie.datasets.layout_files import Declaration, resolve_layout
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -158,7 +158,7 @@ def _declare(options: ReadOptions) -> tuple[Declaration, Float[Tensor, "3 3"] | 
     if unit is None and up is None and not mirror:
         return declared, None
     matrix = torch.from_numpy(rotate_to_y_up(np.eye(3), up or "y").astype(np.float32).copy())
-    matrix = matrix * (1.0 if unit is None else metres_per_unit(unit))
+    matrix = matrix * (1.0 if unit is None else get_metres_per_unit(unit))
     return declared, matrix * matrix.new_tensor([-1.0, 1.0, 1.0]) if mirror else matrix
 
 

@@ -27,7 +27,7 @@ def read_clip(clip):
     return read_csv(clip.source, layout=LAYOUTS["core15"]).replace(label=clip.tags.label, name=clip.name)
 
 
-def folder_of(root, count, bad=()):
+def get_cell_folder(root, count, bad=()):
     """A data set of ``count`` small CSV files; those in ``bad`` hold no numbers."""
     root.mkdir(exist_ok=True)
     header = ",".join(f"{joint}_{axis}" for joint in LAYOUTS["core15"].joints for axis in "xyz")
@@ -46,7 +46,7 @@ def contents(out):
 
 
 def test_an_archive_has_the_motions_of_the_data_set(tmp_path):
-    dataset = folder_of(tmp_path / "in", 7)
+    dataset = get_cell_folder(tmp_path / "in", 7)
     calls = []
     report = prepare(dataset, tmp_path / "out", source="in", progress=lambda *at: calls.append(at))
     archive = open_archive(tmp_path / "out")
@@ -61,7 +61,7 @@ def test_an_archive_has_the_motions_of_the_data_set(tmp_path):
 
 @pytest.mark.processes
 def test_the_number_of_processes_does_not_change_the_archive(tmp_path):
-    dataset = folder_of(tmp_path / "in", 40, bad=(5, 39))
+    dataset = get_cell_folder(tmp_path / "in", 40, bad=(5, 39))
     one = prepare(dataset, tmp_path / "one", jobs=1, skip_bad=True)
     two = prepare(dataset, tmp_path / "two", jobs=2, skip_bad=True)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -70,7 +70,7 @@ def test_the_number_of_processes_does_not_change_the_archive(tmp_path):
 
 
 def test_every_dropped_file_is_listed_with_its_reason(tmp_path):
-    dataset = folder_of(tmp_path / "in", 6, bad=(2,))
+    dataset = get_cell_folder(tmp_path / "in", 6, bad=(2,))
     os.remove(dataset.clips[4].source)
     dataset = replace(dataset, dropped=(("999", "on the list of missing skeletons"),))
     report = prepare(dataset, tmp_path / "out", skip_bad=True)
@@ -82,13 +82,13 @@ def test_every_dropped_file_is_listed_with_its_reason(tmp_path):
 
 
 def test_the_report_says_whether_the_data_set_is_complete(tmp_path):
-    dataset = replace(folder_of(tmp_path / "in", 3), name="sbu")
+    dataset = replace(get_cell_folder(tmp_path / "in", 3), name="sbu")
     report = prepare(dataset, tmp_path / "out")
     assert (report["published"], report["found"], report["complete"]) == (PUBLISHED["sbu"], 3, False)
 
 
 def test_after_a_bad_file_the_work_is_resumed(tmp_path):
-    dataset = folder_of(tmp_path / "in", 8, bad=(5,))
+    dataset = get_cell_folder(tmp_path / "in", 8, bad=(5,))
     with pytest.raises(DataError, match=r"005\.csv.*\n.*--skip-bad"):
         prepare(dataset, tmp_path / "out")
     assert not is_archive(tmp_path / "out")
@@ -98,7 +98,7 @@ def test_after_a_bad_file_the_work_is_resumed(tmp_path):
 
 
 def test_a_file_that_changed_is_read_again(tmp_path):
-    dataset = folder_of(tmp_path / "in", 8, bad=(5,))
+    dataset = get_cell_folder(tmp_path / "in", 8, bad=(5,))
     with pytest.raises(DataError):
         prepare(dataset, tmp_path / "out")
     source = dataset.clips[3].source
@@ -111,11 +111,11 @@ def test_a_file_that_changed_is_read_again(tmp_path):
 @pytest.mark.errors
 def test_a_data_set_without_usable_clips_is_refused(tmp_path):
     with pytest.raises(DataError, match="no clips"):
-        prepare(replace(folder_of(tmp_path / "in", 1), clips=()), tmp_path / "out")
+        prepare(replace(get_cell_folder(tmp_path / "in", 1), clips=()), tmp_path / "out")
     with pytest.raises(DataError, match="none of 2 clips can be read"):
-        prepare(folder_of(tmp_path / "in", 2, bad=(0, 1)), tmp_path / "out", skip_bad=True)
+        prepare(get_cell_folder(tmp_path / "in", 2, bad=(0, 1)), tmp_path / "out", skip_bad=True)
     with pytest.raises(ConfigError, match="at least 1"):
-        prepare(folder_of(tmp_path / "in", 1), tmp_path / "out", jobs=0)
+        prepare(get_cell_folder(tmp_path / "in", 1), tmp_path / "out", jobs=0)
     assert not is_archive(tmp_path / "out")
 
 
