@@ -28,6 +28,8 @@ BUNDLED = {
     "jeanie/models/lifter/": "jeanie/models/lifter/CARD.md",
     "jeanie/serve/static/vendor/": "jeanie/serve/static/vendor/LICENSE",
 }
+# endings of the files of jeanie itself; the kernel is built from this repository
+OWN_ENDINGS = {".css", ".dylib", ".html", ".js", ".py", ".so", ".svg", ".toml", ".txt", ".typed"}
 SMOKE = """
 import json, sys
 import torch
@@ -85,7 +87,7 @@ def repair(wheel: Path, folder: Path) -> Path:
 
 
 def check_contents(wheel: Path) -> None:
-    """Exit unless a wheel has its version, its licence, and the licence of everything that it bundles."""
+    """Exit unless a wheel has its version, its licence, the licence of everything that it bundles, and nothing else."""
     if f"-{VERSION}-" not in wheel.name:
         sys.exit(f"release-check: {wheel.name} is not version {VERSION}")
     with zipfile.ZipFile(wheel) as file:
@@ -95,8 +97,18 @@ def check_contents(wheel: Path) -> None:
                 sys.exit(f"release-check: {wheel.name} lacks {folder}; run make web")
             if licence not in names or "Apache" not in file.read(licence).decode():
                 sys.exit(f"release-check: {wheel.name} lacks the licence {licence}")
-    if f"jeanie-{VERSION}.dist-info/licenses/LICENSE" not in names:
+    metadata = f"jeanie-{VERSION}.dist-info/"
+    if f"{metadata}licenses/LICENSE" not in names:
         sys.exit(f"release-check: {wheel.name} lacks LICENSE")
+    covered = (metadata, *BUNDLED)
+    unknown = [
+        name
+        for name in sorted(names)
+        if not name.startswith(covered)
+        and not (name.startswith("jeanie/") and Path(name).suffix in OWN_ENDINGS)
+    ]
+    if unknown:
+        sys.exit(f"release-check: {wheel.name} bundles files without a licence: {', '.join(unknown[:10])}")
 
 
 def try_install(artifact: Path, folder: Path, backend: str, **environment: str) -> None:
