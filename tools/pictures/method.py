@@ -108,8 +108,9 @@ def _draw_recordings(axis, pair) -> None:
             draw_body(
                 axis, motion.joints[moment, 0].numpy(), motion.layout, at=(place, height), colour=colour
             )
-        axis.text(-0.5, height + 1.05, name, color=colour, fontsize=11)
+        axis.text(-0.5, height + 1.2, name, color=colour, fontsize=11)
     axis.set_title("1  Cut into blocks of frames")
+    axis.set_ylim(-1.2, 4.3)  # the name of the query is below the title
     axis.set_aspect("equal")
     axis.axis("off")
 
