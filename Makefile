@@ -61,11 +61,12 @@ lint: setup
 	$(BIN)/mypy
 
 # Two workers with one thread each: more threads would only compete for two cores. A file is tested by one worker, so that
-# its fixtures are made once.
+# its fixtures are made once; tests/conftest.py sorts the files. The many processes that tests start load compiled modules.
 test stress: export OMP_NUM_THREADS = 1
+test stress: export PYTHONDONTWRITEBYTECODE =
 test: lint browser web
-	$(BIN)/pytest -n 2 --dist loadfile
-	$(BIN)/pytest -n 2 --dist loadfile --sample 3 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --sample 5 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
 
 stress: setup
 	$(BIN)/python tests/stress.py --rounds 20
@@ -92,6 +93,7 @@ bench: setup
 
 fuzz: setup
 	$(BIN)/python tests/fuzz.py --cases 20000
+	$(BIN)/python tests/fuzz_bombs.py
 	$(BIN)/pytest -q --explore tests/datasets/test_fuzz.py
 
 coverage: export OMP_NUM_THREADS = 1

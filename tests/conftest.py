@@ -4,7 +4,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,13 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for oracles
 
-import json_output  # beside this file
+import json_output  # these are beside this file
+from postgres import postgres_server, schema
 
 if importlib.util.find_spec("ezc3d"):
     import ezc3d  # noqa: F401  # before faiss: see build_index
+
+__all__ = ["postgres_server", "schema"]  # fixtures
 
 collect_ignore_glob = ["**/conftest.py"]  # they hold fixtures, not tests
 
@@ -57,6 +60,25 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    """Sort the files by their length, and keep a sample of the tests."""
+    sort_files(items)
+    keep_sample(config, items)
+
+
+def sort_files(items):
+    """Start files that wait for other processes first, then those with the most test functions.
+
+    A worker of pytest-xdist takes the next file when it is done with one. A long file that starts last would leave the
+    other workers idle.
+    """
+    functions = defaultdict(set)
+    for item in items:
+        functions[item.path].add(getattr(item, "originalname", item.name))
+    waiting = {item.path for item in items if item.get_closest_marker("processes")}
+    items.sort(key=lambda item: (item.path not in waiting, -len(functions[item.path]), item.path))
+
+
+def keep_sample(config, items):
     """Keep every N-th test of each file, and every N-th case of these."""
     step = config.getoption("sample")
     tests: dict[str, list[str]] = {}  # file -> names of its tests, in order

@@ -3,7 +3,8 @@
     python tests/fuzz_bombs.py [NAME ...]
 
 Writes one file at a time, reads it in a forked process, and prints one JSON line per file: its outcome, the peak
-resident memory in bytes (of the reading process or of its child process) and the processor time in seconds.
+resident memory in bytes (of the reading process or of its child process) and the processor time in seconds. The exit
+code is 1 if a reader does not stay within its promise.
 """
 
 import io
@@ -26,10 +27,11 @@ from jeanie.datasets import read_motion
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS
 
-__all__ = ["BOMBS", "main"]
+__all__ = ["BOMBS", "is_within_promise", "main"]
 
 SIZE = 2**26  # the largest file that the promise covers
 CPU_SECONDS = 10
+MEMORY = 2**30
 
 
 def repeat(text, head=b"", tail=b"", size=SIZE):
@@ -272,17 +274,27 @@ def stop_child():
     import_module("jeanie.datasets.formats.isolated")._stop_child()
 
 
+def is_within_promise(report):
+    """Return whether a file ended in a motion, or in an error that names the file, within the limits."""
+    outcome = report["outcome"]
+    is_named = outcome.startswith("DataError: ") and report["name"] in outcome
+    is_in_limits = report["peak"] <= MEMORY and report["seconds"] <= CPU_SECONDS
+    return report["size"] <= SIZE and is_in_limits and (is_named or outcome.startswith("Motion of "))
+
+
 def main(names):
-    """Read the named bombs, by default all of them."""
+    """Read the named bombs, by default all of them. Return 0 if all readers stay within their promise, else 1."""
+    reports = []
     with tempfile.TemporaryDirectory() as folder:
         for name in names or BOMBS:
             path = Path(folder) / name
             path.write_bytes(BOMBS[name]())
-            report = {"name": name, "size": path.stat().st_size, **read_in_fork(path)}
-            sys.stdout.write(json.dumps(report) + "\n")
+            reports.append({"name": name, "size": path.stat().st_size, **read_in_fork(path)})
+            sys.stdout.write(json.dumps(reports[-1]) + "\n")
             sys.stdout.flush()
             path.unlink()
+    return 0 if all(map(is_within_promise, reports)) else 1
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

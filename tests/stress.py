@@ -11,6 +11,16 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+OPTIONS = ["-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--explore"]
+COMMAND = [sys.executable, "-m", "pytest", "-o", "addopts=--strict-markers -ra", "-m", "processes", *OPTIONS]
+
+
+def find_marked_files() -> list[str]:
+    """Return the files with tests that are marked; to collect all others would take longer than many of the tests."""
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    return [str(path) for path in files if "mark.processes" in path.read_text()]
 
 
 def burn_cpu() -> None:
@@ -24,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Repeat process and timing tests under CPU load.")
     parser.add_argument("--rounds", type=int, default=20, help="number of repetitions")
     parser.add_argument("--load", type=float, default=2.0, help="busy processes per core")
-    parser.add_argument("tests", nargs="*", default=["tests"], help="paths to select tests from")
+    parser.add_argument("tests", nargs="*", default=find_marked_files(), help="files to select tests from")
     options = parser.parse_args()
     burners = [
         multiprocessing.Process(target=burn_cpu, daemon=True)
@@ -36,9 +46,7 @@ def main() -> int:
     try:
         for number in range(1, options.rounds + 1):
             start = time.monotonic()
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "processes", "--explore"]
-            command += options.tests
-            code = subprocess.run(command, check=False).returncode
+            code = subprocess.run([*COMMAND, *options.tests], check=False).returncode
             print(f"round {number}: exit code {code}, {time.monotonic() - start:.0f} s", flush=True)  # noqa: T201
             failed += [number] if code else []
     finally:

@@ -3,22 +3,14 @@
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
+
+from waiting import wait_for
 
 HERE = Path(__file__).resolve().parent
 IMPORTS = [str(place) for place in (HERE, HERE.parent)]
 DASK = [sys.executable, "-m", "dask"]
-
-
-def wait_for(condition, seconds=300):
-    """Wait until a condition holds, and return its value."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return value
 
 
 class Cluster:

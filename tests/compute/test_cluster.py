@@ -18,9 +18,11 @@ from compute_tasks import (
     wait_in_first_process,
     write_once,
 )
-from dask_cluster import IMPORTS, run_cluster, wait_for
+from dask_cluster import IMPORTS, run_cluster
 from training_tasks import train_slowly
+from waiting import PATIENCE, wait_for
 
+from jeanie.compute import cluster as connection
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
 from jeanie.errors import ConfigError, DataError
@@ -77,7 +79,8 @@ def test_the_error_of_a_task_is_raised_with_its_traceback(cluster):
     assert "in fail_at_two" in str(raised.value.__cause__)
 
 
-def test_no_scheduler_is_an_error():
+def test_no_scheduler_is_an_error(monkeypatch):
+    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 0.5)
     with pytest.raises(ConfigError, match="no Dask scheduler answers there"):
         list(map_tasks(fail_at_two, [1], cluster="tcp://127.0.0.1:1"))
 
@@ -88,7 +91,7 @@ def test_the_task_of_a_killed_worker_runs_again(cluster, tmp_path):
         call = client.submit(lambda: list(map_tasks(wait_in_first_process, tasks, cluster=cluster.address)))
         log = wait_for(lambda: next((path for path in tmp_path.glob("1.started") if path.read_text()), None))
         os.kill(int(log.read_text()), signal.SIGKILL)
-        assert sorted(result for _, result in call.result(120)) == [0, 1, 2, 3]
+        assert sorted(result for _, result in call.result(PATIENCE)) == [0, 1, 2, 3]
     assert len(set(log.read_text().split())) == 2, "the kill hit, and another worker ran the task again"
 
 
@@ -110,9 +113,9 @@ def test_tasks_of_equal_keys_run_once_for_two_clients_and_go_on_if_one_of_them_g
         wait_for(lambda: count_clients(cluster, tmp_path) == 2)
         (tmp_path / "enough").touch()
         with pytest.raises(RuntimeError, match="gives up"):
-            first.result(60)
+            first.result(PATIENCE)
         (tmp_path / "go").touch()
-        assert second.result(60) == [0, 1, 2, 3, 4]
+        assert second.result(PATIENCE) == [0, 1, 2, 3, 4]
     assert [len((tmp_path / f"{number}.started").read_text().split()) for number in range(5)] == [1] * 5
 
 
@@ -141,7 +144,7 @@ def test_ctrl_c_stops_a_training_with_a_checkpoint_and_the_next_call_gives_the_s
     with start_client(tmp_path, cluster, train_slowly, "[folder / 'run']") as client:
         wait_for((tmp_path / "training").exists)
         client.send_signal(signal.SIGINT)
-        _, shown = client.communicate(timeout=60)
+        _, shown = client.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in shown
     state = wait_for(lambda: next(run.glob("*/last/state.json"), None))
     assert 0 < json.loads(state.read_bytes())["episode"] < 40
@@ -163,7 +166,7 @@ def test_the_call_after_a_killed_scheduler_goes_on(tmp_path):
         wait_for(lambda: len(list(tmp_path.glob("*.done"))) >= 1)
         cluster.scheduler.kill()
         with pytest.raises(WorkerLost, match="the connection to the scheduler was lost; start the scheduler"):
-            call.result(120)
+            call.result(PATIENCE)
         kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.done")}
         assert 0 < len(kept) < 6, "the kill hit"
         cluster.start_scheduler()

@@ -6,8 +6,9 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from dask_cluster import run_cluster, wait_for
+from dask_cluster import run_cluster
 from tiny_sbu import TINY, cells, column, tiny_table, write_sbu
+from waiting import PATIENCE, wait_for
 
 from jeanie.paper.tables import Preset, run_cells
 
@@ -47,7 +48,7 @@ def test_a_table_on_three_workers_is_the_table_of_one_process_though_one_is_kill
         call = client.submit(run_cells, cells(table), three, data=data, cluster=cluster.address)
         wait_for(lambda: next(three.glob("runs/*/run/*/last/state.json"), None))
         os.kill(find_training_process(cluster.address), signal.SIGKILL)
-        call.result(200)
+        call.result(PATIENCE)
     run_cells(cells(table), one, data=data)
     (run,) = three.glob("runs/*/run/run.json")
     assert len(json.loads(run.read_bytes())["sessions"]) == 2, "the kill hit, and another worker went on"

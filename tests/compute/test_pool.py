@@ -16,7 +16,8 @@ from compute_tasks import (
     scale,
     wait_in_first_process,
 )
-from dask_cluster import IMPORTS, wait_for
+from dask_cluster import IMPORTS
+from waiting import PATIENCE, wait_for
 
 from jeanie.compute.processes import set_environment, use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
@@ -60,7 +61,7 @@ def test_the_task_of_a_killed_worker_runs_again(tmp_path):
         call = client.submit(lambda: list(map_tasks(wait_in_first_process, tasks, jobs=2)))
         log = wait_for(lambda: next((path for path in tmp_path.glob("1.started") if path.read_text()), None))
         os.kill(int(log.read_text()), signal.SIGKILL)
-        assert sorted(result for _, result in call.result(120)) == [0, 1, 2, 3]
+        assert sorted(result for _, result in call.result(PATIENCE)) == [0, 1, 2, 3]
     assert len(set(log.read_text().split())) == 2, "the kill hit, and another process ran the task again"
     assert [len((tmp_path / f"{number}.started").read_text().split()) for number in (0, 2, 3)] == [1, 1, 1]
 
@@ -105,7 +106,7 @@ def test_workers_stop_their_tasks_when_the_parent_is_stopped(tmp_path, number):
         try:
             wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
             process.send_signal(number)
-            process.communicate(timeout=60)  # ends when no worker holds the pipe
+            process.communicate(timeout=PATIENCE)  # ends when no worker holds the pipe
         finally:
             process.kill()
     wait_for(lambda: len(list(tmp_path.glob("*.stopped"))) == 2)

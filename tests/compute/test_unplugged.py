@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from dask_cluster import Cluster, wait_for
+from dask_cluster import Cluster
 from training_tasks import train_on_some_host, train_tiny
+from waiting import PATIENCE, wait_for
 
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import map_tasks
@@ -82,7 +83,7 @@ def test_a_training_goes_on_elsewhere_when_its_host_is_unplugged_and_the_old_one
             assert host in others
             run_ip("link", "set", host, "down")
             wait_for(lambda: len(log.read_text().split()) == 2)
-            assert [path for _, path in call.result(120)] == [run]
+            assert [path for _, path in call.result(PATIENCE)] == [run]
             wait_for((tmp_path / f"{process}.replaced").exists)
             second = int(log.read_text().split()[1])
             assert {host, find_host(second)} == set(others), "the other host has taken over"

@@ -3,10 +3,7 @@
 import multiprocessing
 
 import pytest
-from postgres import schema, server
 from tiny_sbu import write_sbu
-
-__all__ = ["data", "processes", "schema", "server", "storage"]
 
 
 @pytest.fixture(scope="module")

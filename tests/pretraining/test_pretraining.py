@@ -245,6 +245,7 @@ def test_others_are_trained_with_their_own_settings_and_seeds(windows, tmp_path)
             assert_close(found, tensor.half().to(found), rtol=0, atol=0)
 
 
+@pytest.mark.processes
 def test_a_stopped_run_goes_on_with_the_members_it_has(windows, tmp_path):
     whole = pretrain(windows, SMALL, tmp_path / "whole")
     pretrain(windows, SMALL.with_values(members=1), tmp_path / "parts")
@@ -269,6 +270,7 @@ def test_nothing_to_learn_from_is_said():
         Windows.from_dataset(Empty())
 
 
+@pytest.mark.processes
 def test_processes_end_with_the_command_that_started_them(tmp_path):
     """Killed outright, the command leaves no training behind."""
     script = tmp_path / "run.py"

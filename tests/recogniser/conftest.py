@@ -4,23 +4,10 @@ import multiprocessing
 
 import pytest
 import torch
-from postgres import schema, server
 from studio import ACTIONS, clip
 
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser import Recogniser, background
-
-__all__ = [
-    "model",
-    "other_model",
-    "place",
-    "processes",
-    "recogniser",
-    "schema",
-    "server",
-    "small_background_sets",
-    "taught",
-]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -7,7 +7,6 @@ import zipfile
 import pytest
 from fastapi.testclient import TestClient
 from movements import open_clip
-from postgres import schema, server
 from starlette.websockets import WebSocketDisconnect
 from takes import make_take
 
@@ -15,8 +14,6 @@ from jeanie.recogniser.library.users import Users
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.serve.app import make_app
 from jeanie.serve.settings import ServeConfig, ServeLimits
-
-__all__ = ["schema", "server"]
 
 API = "/api/v1"
 STREAM = "ws://localhost/api/v1/stream"
@@ -29,7 +26,7 @@ def people(request, shipped_model, tmp_path_factory):
     if request.param == "sqlite":
         place = tmp_path_factory.mktemp("owners") / "library.db"
     else:
-        place = make_schema(request.getfixturevalue("server"))
+        place = make_schema(request.getfixturevalue("postgres_server"))
     limits = ServeLimits(requests_per_second=1e6, burst=10**6, check_seconds=0.05)
     with Recogniser.load(place, model=shipped_model) as recogniser:
         users = Users(recogniser.library)

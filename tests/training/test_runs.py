@@ -7,7 +7,6 @@ import platform
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import typer
 from tiny_task import LAYOUT, TAKES, dataset, model_config, split
 from torch.testing import assert_close
 from typer.testing import CliRunner
+from waiting import PATIENCE, wait_for
 
 from jeanie._internal.seeds import derive_seed, draw_uniform, use_seed
 from jeanie.cli.train import train as train_command
@@ -202,7 +202,7 @@ def test_wrong_input_ends_the_command_with_2_and_writes_nothing(arguments, messa
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.plain
+@pytest.mark.processes
 def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path):
     place = tmp_path / "run"
     code = "import typer; from jeanie.cli.train import train; a = typer.Typer(); a.command()(train); a()"
@@ -215,12 +215,9 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path):
         "env": {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
     }
     with subprocess.Popen([*base, "--episodes", "5000"], **options) as process:
-        deadline = time.monotonic() + 120
-        while not list(place.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)
+        wait_for(lambda: any(path.stat().st_size for path in place.glob("*/metrics.jsonl")))
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1, errors
     assert "continue with the same command and --resume" in " ".join(errors.split())
     assert f"writing to {place}" in " ".join(errors.split())

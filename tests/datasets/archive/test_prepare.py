@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import wait_for
 
 from jeanie.datasets.archive.prepare import PUBLISHED, prepare
 from jeanie.datasets.archive.reader import is_archive, open_archive
@@ -171,10 +171,7 @@ def test_a_kill_of_the_parent_leaves_no_process_behind(tmp_path):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 60
-    while any(map(is_running, readers)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(is_running, readers))
+    wait_for(lambda: not any(map(is_running, readers)), "the end of the readers")
     assert not is_archive(tmp_path / "out")
 
 

@@ -6,14 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from fuzz_bombs import is_within_promise
 
 SCRIPT = Path(__file__).resolve().parents[2] / "fuzz_bombs.py"
+# the quick ones, at least one per reader; "make fuzz" reads them all
 NAMES = [
-    "limit.npz", "zeros.npz", "hidden.npz", "lzma.npz", "members.npz", "compressed.mat", "variables.mat",
-    "allowed.mat", "claimed.mat", "tokens.skeleton", "frames.skeleton", "lists.json", "deep.json", "digits.json",
-    "wide.txt", "pairs.txt", "wide.csv", "columns.csv", "empty.trc", "rows.bvh", "braces.bvh", "memo.pkl",
-    "encodings.pkl", "array.pkl", "claimed.npy", "zeros.npy", "elements.mvnx", "text.mvnx", "entity.mvnx",
-    "frames.mvnx", "claimed.glb", "base64.gltf", "long.csv", "lines.jsonl",
+    "limit.npz", "zeros.npz", "lzma.npz", "members.npz", "compressed.mat", "allowed.mat", "claimed.mat",
+    "tokens.skeleton", "frames.skeleton", "lists.json", "deep.json", "digits.json", "wide.txt", "pairs.txt",
+    "wide.csv", "columns.csv", "empty.trc", "rows.bvh", "braces.bvh", "memo.pkl", "encodings.pkl", "array.pkl",
+    "claimed.npy", "text.mvnx", "entity.mvnx", "claimed.glb", "base64.gltf", "lines.jsonl",
 ]  # fmt: skip
 
 
@@ -23,19 +24,15 @@ def reports():
     pytest.importorskip("scipy", reason="needs scipy")
     command = [sys.executable, str(SCRIPT), *NAMES]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return {report["name"]: report for report in map(json.loads, result.stdout.splitlines())}
+    reports = {report["name"]: report for report in map(json.loads, result.stdout.splitlines())}
+    assert list(reports) == NAMES, result.stderr
+    return reports
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures memory as Linux counts it")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bomb_stays_within_one_gigabyte_and_ten_seconds(reports, name):
-    report = reports[name]
-    assert report["size"] <= 2**26
-    assert report["outcome"].startswith(("DataError: ", "Motion of ")), report
-    assert name in report["outcome"] or report["outcome"].startswith("Motion"), report
-    assert report["peak"] <= 2**30, report
-    assert report["seconds"] <= 10, report
+    assert is_within_promise(reports[name]), reports[name]
 
 
 def test_a_file_just_within_the_limits_is_read(reports):

@@ -156,14 +156,14 @@ def test_a_memo_index_of_four_thousand_million_allocates_nothing(write_pickle):
 def test_error_messages_do_not_print_values_that_grow(write_pickle):
     """Lists that hold the list before twice: small in memory, 2^60 characters when printed."""
     bomb = b"\x80\x02]" + b"q\x00](h\x00h\x00e" * 60
-    started = time.monotonic()
+    started = time.process_time()
     for data in (
         bomb + b".",
         b"\x80\x02}U\x0bannotations](}U\tframe_dir" + bomb[2:] + b"s}U\x08keypoint" + bomb[2:] + b"ses.",
     ):
         with pytest.raises(DataError):
             open_pyskl(write_pickle(data))[0]
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_every_cut_of_a_pickle_is_an_error(write_pickle):
