@@ -56,6 +56,13 @@ def test_a_library_of_another_version_is_refused(source, load, tmp_path):
         align(torch.rand(1, 2, 2))
 
 
+def test_a_file_that_is_no_library_is_refused(load, tmp_path):
+    file = tmp_path / "kernel.so"
+    file.write_text("text")
+    with pytest.raises(ConfigError, match=r"kernel\.so cannot be loaded: .*; reinstall jeanie"):
+        load(file)
+
+
 def test_a_package_of_another_version_is_refused(load, monkeypatch):
     file = next(path for path in kernel_library._list_files() if path.is_file())
     monkeypatch.setattr(kernel_library, "ABI_VERSION", kernel_library.ABI_VERSION + 1)

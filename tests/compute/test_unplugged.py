@@ -34,7 +34,7 @@ def make_hosts(count):
     try:
         run_ip("link", "add", f"jb{name}", "type", "bridge")
     except FileNotFoundError:
-        pytest.fail("ip is missing: install the package iproute2")
+        pytest.skip("no command ip: install the package iproute2")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no privilege to make network namespaces: {error.stderr.decode().strip()}")
     try:

@@ -105,12 +105,17 @@ def load_library() -> ctypes.CDLL | None:
     """Return the shared library, or None for an installation without it.
 
     Raises:
-        ConfigError: The library was built from another version of the source.
+        ConfigError: The library was built from another version of the source, or for another processor.
     """
     file = next((path for path in _list_files() if path.is_file()), None)
     if file is None:
         return None
-    library = ctypes.CDLL(str(file))
+    try:
+        library = ctypes.CDLL(str(file))
+    except OSError as error:
+        raise ConfigError(
+            f"the compiled kernel {file} cannot be loaded: {error}; reinstall jeanie"
+        ) from error
     _check_interface(library, file)
     for name, job in _JOBS.items():
         function = library[f"jeanie_{name}"]
