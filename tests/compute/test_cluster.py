@@ -19,13 +19,15 @@ from compute_tasks import (
     write_once,
 )
 from dask_cluster import IMPORTS, run_cluster
-from training_tasks import train_slowly
+from tiny_sbu import TINY, cells, column, tiny_table, write_sbu
+from training_tasks import hold_first_table_training, train_slowly
 from waiting import PATIENCE, wait_for
 
 from jeanie.compute import cluster as connection
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
 from jeanie.errors import ConfigError, DataError
+from jeanie.paper.tables import Preset, run_cells
 
 pytest.importorskip("distributed", reason="no Dask: pip install 'jeanie[cluster]'")
 pytestmark = pytest.mark.processes
@@ -159,16 +161,52 @@ def test_ctrl_c_stops_a_training_with_a_checkpoint_and_the_next_call_gives_the_s
         assert ours.read_bytes() == theirs.read_bytes()
 
 
+def list_results(out):
+    """Return the bytes of predictions and trained weights, and the descriptions of results without their origin."""
+    files = [*out.glob("cells/*/predictions.safetensors"), *out.glob("runs/*/run/*/model/model.safetensors")]
+    found = {str(path.relative_to(out)): path.read_bytes() for path in files}
+    for path in out.glob("cells/*/result.json"):
+        description = json.loads(path.read_bytes())
+        report = {**description["report"], "commit": None}
+        found[str(path.relative_to(out))] = {**description, "report": report, "seconds": 0, "machine": {}}
+    return found
+
+
+def test_a_table_on_three_workers_is_the_table_of_one_process_though_one_is_killed(cluster, tmp_path):
+    from distributed import Client
+
+    data, held = write_sbu(tmp_path / "data"), tmp_path / "held"
+    table = tiny_table(
+        columns=[column(splits=["seed 0"])],
+        rows=[{"name": "nothing learnt", "method": "raw"}, {"name": "soft-DTW", "method": "soft-dtw"}],
+        full=Preset(limit=3, changes=TINY),
+    )
+    one, three = tmp_path / "one", tmp_path / "three"
+    with Client(cluster.address, set_as_default=False) as workers:
+        workers.run(hold_first_table_training, tmp_path)
+    with ThreadPoolExecutor(1) as client:
+        call = client.submit(run_cells, cells(table), three, data=data, cluster=cluster.address)
+        process = wait_for(lambda: held.exists() and held.read_text())
+        os.kill(int(process), signal.SIGKILL)
+        call.result(PATIENCE)
+    run_cells(cells(table), one, data=data)
+    (run,) = three.glob("runs/*/run/run.json")
+    assert len(json.loads(run.read_bytes())["sessions"]) == 2, "the kill hit, and another worker went on"
+    assert list_results(three) == list_results(one)
+    assert len(list_results(one)) == 5
+
+
 def test_the_call_after_a_killed_scheduler_goes_on(tmp_path):
     tasks = [(tmp_path, number) for number in range(6)]
     with run_cluster(tmp_path, workers=["one"]) as cluster, ThreadPoolExecutor(1) as client:
         call = client.submit(lambda: list(map_tasks(write_once, tasks, cluster=cluster.address)))
-        wait_for(lambda: len(list(tmp_path.glob("*.done"))) >= 1)
+        wait_for(lambda: list(tmp_path.glob("*.done")))
         cluster.scheduler.kill()
         with pytest.raises(WorkerLost, match="the connection to the scheduler was lost; start the scheduler"):
             call.result(PATIENCE)
         kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.done")}
-        assert 0 < len(kept) < 6, "the kill hit"
+        assert len(kept) == 1, "the kill hit"
+        (tmp_path / "go").touch()
         cluster.start_scheduler()
         cluster.start_workers(["two"])
         pairs = list(map_tasks(write_once, tasks, cluster=cluster.address))

@@ -2,8 +2,10 @@
 
 import os
 import time
+from functools import partial
+from importlib import import_module
 
-from compute_tasks import note_start
+from compute_tasks import is_first, note_start
 from tiny_task import dataset, model_config, split
 
 from jeanie.training.augment import AugmentConfig
@@ -41,6 +43,17 @@ def train_on_some_host(folder):
     except TrainingReplaced:
         (folder.parent / f"{os.getpid()}.replaced").touch()
         raise
+
+
+def hold_first_table_training(folder):
+    """Make the first training of a table wait for ever in the middle; a file names its process."""
+
+    def pause(progress):
+        if progress.episode == 4 and is_first(folder / "held"):  # there is a checkpoint of an earlier episode
+            while True:
+                time.sleep(60)
+
+    import_module("jeanie.paper.tables.measure").train = partial(train, progress=pause)
 
 
 def train_tiny(folder, checkpoints, progress=None):
