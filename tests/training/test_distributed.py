@@ -132,6 +132,7 @@ def two(tmp_path_factory):
     return folder
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_gradients_and_weights_are_those_of_one_process(two, kind):
     one = run_steps(kind, World())
@@ -146,6 +147,7 @@ def test_gradients_and_weights_are_those_of_one_process(two, kind):
     assert any(name.startswith("grad.") and tensor.abs().max() > 1e-6 for name, tensor in one.items())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_a_run_of_two_processes_is_that_of_one(two, kind, tmp_path):
     found, alone = Run.load(two / kind), run_whole(tmp_path / "one", kind)
@@ -162,6 +164,7 @@ def test_a_run_of_two_processes_is_that_of_one(two, kind, tmp_path):
         assert_close(found.model().state_dict()[name], tensor, rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.processes
 def test_processes_tell_each_other_numbers_and_bytes(two):
     facts = [json.loads((two / f"facts-{rank}.json").read_text()) for rank in range(2)]
     assert [one.pop("share") for one in facts] == [[0, 2, 4], [1, 3]]
@@ -194,6 +197,7 @@ def test_a_device_that_is_not_there_is_refused():
     assert replace(World(), rank=1).is_first is False
 
 
+@pytest.mark.processes
 def test_no_thread_outlives_the_group_of_processes(two):
     """One that does may abort the process at its end."""
     for rank in range(2):
