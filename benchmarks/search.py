@@ -13,7 +13,9 @@ import platform
 import subprocess
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -120,10 +122,39 @@ def measure_whole(cache: Path, count: int) -> dict[str, Any]:
     return run_child(source=None, archive="cmu", every=1, examples=examples, cache=str(cache), options={})
 
 
+def encode_share(archive: Path, cache: Path, share: str) -> None:
+    """Encode a share of an archive, such as 0/2 in one process and 1/2 in another, and note the CPU time in the cache.
+
+    What is in the cache is not encoded again, so an interrupted run continues. ``encoding-*.jsonl`` gets the CPU
+    time and the windows of every part.
+    """
+    import torch
+
+    from jeanie import FewShotModel, open_dataset
+    from jeanie.recogniser.search.cache import FeatureRecipe, build_cache, list_entries
+    from jeanie.recogniser.search.clip_states import read_clip_states
+    from jeanie.recogniser.search.rows import compute_projection
+    from jeanie.recogniser.search.windows import select_duration_steps
+
+    torch.set_num_threads(1)
+    number, count = map(int, share.split("/"))
+    model, clips = FewShotModel.load(), open_dataset(str(archive))
+    recipe = FeatureRecipe(model, clips, cache, 0.25, 30.0, compute_projection(model))
+    entries = list_entries(recipe, select_duration_steps(2.0, 1.5), read_clip_states(clips, cache) or [])
+    groups = [list(group) for _, group in groupby(entries, lambda entry: entry.clips)][number::count]
+    with (cache / f"encoding-{archive.stem}-{number}.jsonl").open("a") as log:
+        for group in groups:
+            if all((cache / f"{entry.key}.json").exists() for entry in group):
+                continue
+            started = process_time()
+            files, _ = build_cache(recipe, group)
+            facts = {"cpu": process_time() - started, "windows": sum(file.count for file in files)}
+            log.write(json.dumps(facts) + "\n")
+            log.flush()
+
+
 def measure_index(archive: Path, cache: Path, count: int) -> dict[str, Any]:
     """Build the index of an archive and measure searches with and without it."""
-    from time import process_time
-
     import torch
 
     from jeanie import FewShotModel, open_dataset
@@ -233,9 +264,14 @@ def main() -> None:
     parser.add_argument(
         "--archive", type=Path, action="append", default=[], help="archive to index; can be repeated"
     )
+    parser.add_argument(
+        "--encode", metavar="0/2", help="only encode this share of the archive into the cache"
+    )
     parser.add_argument("--examples", type=int, default=10)
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()
+    if options.encode:
+        return encode_share(options.archive[0], options.cache, options.encode)
     store = RESULTS / "search.json"
     facts = json.loads(store.read_text()) if store.exists() else {}
     if options.before:

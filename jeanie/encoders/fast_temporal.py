@@ -2,11 +2,9 @@
 
 A dense encoder of stride 2 reads a motion from its first and from its second block. In layers before the stride, both
 passes see the same neighbours, except near the ends. Those layers run once, and again on a few blocks at each end.
-Convolutions of 3 blocks use the minimal filtering F(2, 3) of Winograd: 4 products per 2 outputs instead of 6. On
-processors with AVX-512, oneDNN multiplies the matrices: MKL, which torch uses, reaches half its speed there on AMD.
+Convolutions of 3 blocks use the minimal filtering F(2, 3) of Winograd: 4 products per 2 outputs instead of 6.
 """
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from jeanie.encoders.matrix_product import multiply
 from jeanie.encoders.temporal import TemporalEncoder
 from jeanie.errors import ShapeError
 
@@ -68,28 +67,10 @@ class FastTemporalEncoder:
         """Return the features of every block. The number of blocks is even and at least 8."""
         if not self.takes(blocks.shape[1]):
             raise ShapeError(f"needs an even number of at least {_MIN_BLOCKS} blocks, got {blocks.shape[1]}")
-        entered = _multiply(blocks, self._enter, self._enter_bias).unflatten(-1, (len(self._members), -1))
+        entered = multiply(blocks, self._enter, self._enter_bias).unflatten(-1, (len(self._members), -1))
         return torch.cat(
             [member.run(entered[..., place, :]) for place, member in enumerate(self._members)], -1
         )
-
-
-def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``functional.linear(x, weight, bias)``, by oneDNN where that is faster."""
-    if x.dtype != torch.float32 or not _has_fast_onednn():
-        return functional.linear(x, weight, bias)
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), weight, bias, "none", [], "")
-    return product
-
-
-@cache
-def _has_fast_onednn() -> bool:
-    """Return whether this processor has AVX-512, and torch has the operator that compiled models use for oneDNN."""
-    return (
-        torch.backends.mkldnn.is_available()
-        and torch.backends.cpu.get_cpu_capability() == "AVX512"
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
 
 
 class _Member:
@@ -112,7 +93,7 @@ class _Member:
         for layer in self.layers[self.first + 1 :]:
             both = layer.run(both)
         out: Tensor = functional.normalize(
-            _multiply(self.norm(both), self.leave.weight, self.leave.bias), dim=-1
+            multiply(self.norm(both), self.leave.weight, self.leave.bias), dim=-1
         ).mul_(self.gain)
         interleaved: Tensor = out.unflatten(0, (_STRIDE, -1)).movedim(0, 2).flatten(1, 2)
         return interleaved
@@ -161,12 +142,12 @@ class _Layer:
         return inner.flatten(0, 1)
 
     def _finish(self, wide: Tensor) -> Tensor:
-        return _multiply(functional.gelu(wide), self.point.weight, self.point.bias)
+        return multiply(functional.gelu(wide), self.point.weight, self.point.bias)
 
     def _convolve(self, padded: Tensor, first: int, count: int, stride: int) -> Tensor:
         """Return ``count`` outputs of the convolution from block ``first`` on."""
         shifted = [padded[:, first + at : first + at + count * stride : stride][:, :count] for at in range(3)]
-        return _multiply(torch.cat(shifted, -1), self.wide.weight, self.wide.bias)
+        return multiply(torch.cat(shifted, -1), self.wide.weight, self.wide.bias)
 
     def _filter(self, padded: Tensor) -> Tensor:
         """Return the convolution by F(2, 3)."""
@@ -179,7 +160,7 @@ class _Layer:
         torch.add(d1, d2, out=inputs[1])
         torch.sub(d2, d1, out=inputs[2])
         torch.sub(d1, d3, out=inputs[3])
-        m0, m1, m2, m3 = (_multiply(part, kernel) for part, kernel in zip(inputs, self.filters, strict=True))
+        m0, m1, m2, m3 = (multiply(part, kernel) for part, kernel in zip(inputs, self.filters, strict=True))
         m1 += self.wide.bias
         out = padded.new_empty(batch, count, 2, width)
         torch.add(m0, m1, out=out[:, :, 0]).add_(m2)

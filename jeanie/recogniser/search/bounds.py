@@ -3,25 +3,34 @@
 An alignment grows with every cost in it, and projected features are never farther apart than the features. What is left
 is the error e of the rounding: along a path of n steps, sqrt(sum d^2) is at least sqrt(sum d'^2) - e sqrt(n) by the
 triangle inequality, and sum d is at least sum d' - e n.
+
+A quick bound needs no alignment: a path passes every block of the example, so its cost is at least the sum over these
+blocks of the smallest cost to any block of the window.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, sqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jeanie.alignment import align
+from jeanie.encoders.matrix_product import multiply
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.search.rows import Projection, unpack_rows
 
-__all__ = ["BoundedQuery", "compute_bounds", "prepare_query"]
+__all__ = ["BoundedQuery", "compute_bounds", "compute_quick_bounds", "prepare_query"]
 
 _SLACK = 1e-4, 1e-6  # share and size by which a distance in float32 may be off
+_PRODUCT_SLACK = 1e-5  # of |x|^2 + |y|^2, by which a squared distance from products in float32 may be off
 _ROWS = 2048  # compared at once
+_SQUARES_ROWS = 256  # the products with them stay in the cache of a processor core
 Rows = NDArray[Any]
 Numbers = NDArray[np.float64]
 
@@ -55,11 +64,86 @@ def prepare_query(query: Features, projection: Projection) -> BoundedQuery:
 
 def compute_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArray[np.float32]:
     """Return a lower bound of the distance of the example to every row."""
-    parts = [
-        _compute_some(model, query, np.ascontiguousarray(rows[at : at + _ROWS]))
-        for at in range(0, len(rows), _ROWS)
-    ]
-    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+    if _has_squares(model, query, rows):
+        return _join(_bound_squares(model, query, part, quick=False) for part in _split(rows, _SQUARES_ROWS))
+    return _join(_compute_some(model, query, np.ascontiguousarray(part)) for part in _split(rows, _ROWS))
+
+
+def compute_quick_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArray[np.float32] | None:
+    """Return smaller bounds, without alignments, or None if the model or the rows have none.
+
+    They exist for the hard minimum of squared distances, for windows of equal length without views and of one person.
+    """
+    if not _has_squares(model, query, rows):
+        return None
+    return _join(_bound_squares(model, query, part, quick=True) for part in _split(rows, _SQUARES_ROWS))
+
+
+def _split(rows: Rows, count: int) -> Iterator[Rows]:
+    return (rows[at : at + count] for at in range(0, len(rows), count))
+
+
+def _join(parts: Iterable[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return np.concatenate([np.empty(0, np.float32), *parts])
+
+
+def _has_squares(model: FewShotModel, query: BoundedQuery, rows: Rows) -> bool:
+    """Return whether the distance is the hard minimum of sums of squares along paths through one table."""
+    names, features = rows.dtype.names or (), query.features
+    is_paired = "second" in names or (features.paired is not None and bool(features.paired.any()))
+    if not _is_square_root(model) or is_paired or "values" not in names or len(rows["values"].shape) != 3:
+        return False
+    has_full_length = int(features.counts[0]) == features.values.shape[1] and features.values.dim() == 3
+    return has_full_length and bool((rows["blocks"] == rows["values"].shape[1]).all())
+
+
+@torch.no_grad()
+def _bound_squares(
+    model: FewShotModel, query: BoundedQuery, rows: Rows, *, quick: bool
+) -> NDArray[np.float32]:
+    """Return bounds from the squared distances between all blocks of the example and of the rows."""
+    features, penalty, options = query.features, model.config.mirror_penalty, cast(Any, model.config.align)
+    images = [features.values[0]]
+    if features.mirrored is not None and penalty is not None:
+        images.append(features.mirrored.values[0])
+    count, tau, blocks = len(images), images[0].shape[0], rows["values"].shape[1]
+    sides = torch.cat(images).float()
+    tables, unit, own = _multiply_blocks(sides, rows)
+    others = sides.square().sum(-1)
+    if quick:
+        costs = (unit[:, None] * tables.amin(1)).add_(others).clamp_min_(0)
+        sums, steps = costs.unflatten(1, (count, tau)).sum(2), tau
+    else:
+        tables += (others / unit[:, None])[:, None]
+        band = getattr(options, "band", None)
+        paths = [align(table, gamma=0, band=band) for table in tables.unflatten(2, (count, tau)).unbind(2)]
+        sums, steps = unit[:, None] * torch.stack(paths, 1), tau + blocks - 1
+    largest = float(own + others.max())
+    factor = rows["factor"].astype(np.float64)[:, None] if "factor" in (rows.dtype.names or ()) else 1.0
+    divisor = {"length": tau + blocks, "area": tau * blocks}.get(options.normalise, 1)
+    gain = (
+        factor * np.array([1.0, penalty or 1.0])[:count] * model.config.weight / model.config.unit / divisor
+    )
+    values = np.maximum(sums.double().numpy() - steps * _PRODUCT_SLACK * largest, 0) * gain
+    error = (rows["error"].astype(np.float64) + query.error)[:, None]
+    roots = np.maximum(np.sqrt(values) - error * np.sqrt(steps * gain), 0)
+    return _round_down(np.square(roots).min(1))
+
+
+def _multiply_blocks(
+    sides: Float[Tensor, "query column"], rows: Rows
+) -> tuple[Float[Tensor, "row block query"], Float[Tensor, " row"], float]:
+    """Return (|x - y|^2 - |x|^2) / u for blocks x of the example and y of rows, the unit u per row, and max |y|^2.
+
+    With u = 2 scale, this is scale |whole|^2 / 2 - whole x for the whole numbers of y, so one subtraction is enough.
+    """
+    whole = torch.from_numpy(rows["values"]).float()
+    scale = torch.from_numpy(rows["scale"].copy())
+    lengths = torch.linalg.vector_norm(whole, dim=-1)
+    halves = lengths.square() * (scale / 2)[:, None]
+    products = multiply(whole.flatten(0, 1), sides).unflatten(0, halves.shape)
+    largest = float((lengths.amax(1) * scale).max()) ** 2
+    return torch.sub(halves[..., None], products, out=products), 2 * scale, largest
 
 
 @torch.no_grad()
@@ -70,6 +154,11 @@ def _compute_some(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArr
     values = model.compare(query.features, support)[0].double().numpy()
     margins = _compute_margins(model, query, rows, support)
     bounds = _subtract(model, values, margins)
+    return _round_down(bounds)
+
+
+def _round_down(bounds: Numbers) -> NDArray[np.float32]:
+    """Return bounds that also hold for distances that were computed in float32."""
     safe: NDArray[np.float32] = (bounds - _SLACK[0] * np.abs(bounds) - _SLACK[1]).astype(np.float32)
     return safe
 

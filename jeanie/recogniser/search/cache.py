@@ -41,6 +41,7 @@ __all__ = [
     "is_cache_file",
     "is_current",
     "list_entries",
+    "read_numbered",
 ]
 
 FORMAT = 3
@@ -128,6 +129,23 @@ class DamagedRows(DataError):
     def __init__(self, file: RowFile, reason: str) -> None:
         super().__init__(f"{file.path}: {reason}")
         self.file = file
+
+
+def read_numbered(
+    files: Sequence[RowFile], numbers: NDArray[np.int64]
+) -> Iterator[tuple[RowFile, NDArray[np.int64], NDArray[Any]]]:
+    """Yield rows by their numbers, which count through all files: the file, places in ``numbers`` and their rows.
+
+    Raises:
+        DamagedRows: If a file or a row is damaged.
+    """
+    starts = np.cumsum([0, *(file.count for file in files)])
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    owners = np.searchsorted(starts, ordered, "right") - 1
+    for owner in np.unique(owners).tolist():
+        here = owners == owner
+        yield files[owner], order[here], files[owner].read(ordered[here] - starts[owner])
 
 
 def is_cache_file(path: Path) -> bool:

@@ -4,7 +4,7 @@ The exact distance of a window needs its features in full, which are computed fr
 evaluated in the order of their bounds, until no other window can change the result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol, runtime_checkable
@@ -18,13 +18,14 @@ from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.search.encoding import Segments, encode_segments
 
-__all__ = ["Candidates", "Window", "compute_distances", "compute_overlap", "find_best"]
+__all__ = ["Candidates", "CandidatesMissing", "Window", "compute_distances", "compute_overlap", "find_best"]
 
 _BATCH = (
     16  # windows that are always compared at once, so that rounding does not depend on how many are evaluated
 )
 _FIRST = 32  # windows evaluated before the first check of the bounds
 _MOST = 512
+_TIGHTENED = 4096  # windows whose bounds are tightened at once
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,30 @@ class Segment(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Windows (clip, start, end) and lower bounds of their distances."""
+    """Windows (clip, start, end) with lower bounds of their distances.
 
-    windows: NDArray[np.int64]
+    Args:
+        windows: The windows.
+        bounds: A lower bound per window.
+        tighten: Returns better bounds of the windows at some places; without it there are no better ones.
+        seen: Number of windows that were compared with the example in any form, by default ``windows``.
+        floor: Smallest bound of a window that was left out to save memory.
+    """
+
+    windows: NDArray[np.int32]
     bounds: NDArray[np.float32]
+    tighten: Callable[[NDArray[np.int64]], NDArray[np.float32]] | None = None
+    seen: int | None = None
+    floor: float = np.inf
 
-    def sort(self) -> "Candidates":
-        """Return the candidates in the order of their bounds, then of the archive."""
-        order = np.lexsort((*self.windows.T[::-1], self.bounds))
-        return Candidates(self.windows[order], self.bounds[order])
+    @property
+    def count(self) -> int:
+        """Number of windows that were compared with the example in any form."""
+        return len(self.bounds) if self.seen is None else self.seen
+
+
+class CandidatesMissing(Exception):
+    """The result of a search may contain windows that were left out of the candidates."""
 
 
 def find_best(
@@ -75,38 +91,58 @@ def find_best(
 ) -> tuple[list[Window], int]:
     """Return the k best windows without too much overlap, and the number of evaluated windows.
 
-    ``candidates`` are sorted. A window is left out if its bound is above the distance of the k-th window, or if it
-    overlaps a selected window whose distance is below its bound: that window would replace it. The search ends if this
-    holds for all windows that were not evaluated; by induction over the order of distances, none of them is selected.
+    A window is left out if its bound is above the distance of the k-th window, or if it overlaps a selected window
+    whose distance is below its bound: that window would replace it. The search ends if this holds for all windows that
+    were not evaluated; by induction over the order of distances, none of them is selected. Until then no window is left
+    out for good: an evaluated window may replace two selected ones, and the distance of the k-th window grows again.
+
+    Raises:
+        CandidatesMissing: The k-th distance is above ``candidates.floor``.
     """
     evaluated: list[Window] = []
     best: list[Window] = []
-    waiting = np.arange(len(candidates.bounds))
-    step = _FIRST
+    order = np.argsort(candidates.bounds, kind="stable")
+    loose, bounds = candidates.bounds[order], candidates.bounds.copy()
+    waiting, done, step = np.empty(0, np.int64), 0, _FIRST
     while True:
         limit = best[-1].distance if len(best) == k else np.inf
-        waiting = waiting[: int(np.searchsorted(candidates.bounds[waiting], limit, "right"))]
-        chosen = _choose(candidates, waiting, best, overlap, step)
-        if not len(chosen):
+        near = waiting[: int(np.searchsorted(bounds[waiting], limit, "right"))]
+        chosen = _choose(candidates.windows, bounds, near, best, overlap, step)
+        if len(chosen):
+            evaluated += _evaluate(model, query, archive, candidates.windows[chosen])
+            waiting = waiting[~np.isin(waiting, chosen)]
+            evaluated.sort(key=lambda window: window.order)
+            best = _suppress_overlaps(evaluated, k, overlap)
+            step = min(2 * step, _MOST)
+            continue
+        last = min(done + _TIGHTENED, int(np.searchsorted(loose, limit, "right")))
+        if last <= done:
+            if limit >= candidates.floor:
+                raise CandidatesMissing
             return best, len(evaluated)
-        evaluated += _evaluate(model, query, archive, candidates.windows[chosen])
-        waiting = waiting[~np.isin(waiting, chosen)]
-        evaluated.sort(key=lambda window: window.order)
-        best = _suppress_overlaps(evaluated, k, overlap)
-        step = min(2 * step, _MOST)
+        some, done = order[done:last], last
+        if candidates.tighten is not None:
+            bounds[some] = np.maximum(bounds[some], candidates.tighten(some))
+        waiting = np.concatenate([waiting, some])
+        waiting = waiting[np.argsort(bounds[waiting], kind="stable")]
 
 
 def _choose(
-    candidates: Candidates, waiting: NDArray[np.int64], best: Sequence[Window], overlap: float, count: int
+    windows: NDArray[np.int32],
+    bounds: NDArray[np.float32],
+    waiting: NDArray[np.int64],
+    best: Sequence[Window],
+    overlap: float,
+    count: int,
 ) -> NDArray[np.int64]:
-    """Return the first ``count`` waiting candidates that no selected window replaces."""
+    """Return the first ``count`` waiting windows that no selected window replaces."""
     by_clip: dict[int, list[Window]] = {}
     for window in best:
         by_clip.setdefault(window.clip, []).append(window)
     chosen: list[int] = []
     for at in waiting.tolist():
-        clip, start, end = candidates.windows[at].tolist()
-        bound = float(candidates.bounds[at])
+        clip, start, end = windows[at].tolist()
+        bound = float(bounds[at])
         rivals = by_clip.get(clip, ())
         here = Window(bound, clip, start, end)
         if not any(other.distance < bound and compute_overlap(here, other) > overlap for other in rivals):
@@ -117,7 +153,7 @@ def _choose(
 
 
 def _evaluate(
-    model: FewShotModel, query: Features, archive: Dataset, windows: NDArray[np.int64]
+    model: FewShotModel, query: Features, archive: Dataset, windows: NDArray[np.int32]
 ) -> list[Window]:
     """Return windows with their distances. A recording is read once."""
     order = np.lexsort((windows[:, 1], windows[:, 2] - windows[:, 1], windows[:, 0]))

@@ -24,15 +24,13 @@ from jeanie.recogniser.search.cache import (
     list_entries,
 )
 from jeanie.recogniser.search.candidates import (
-    Candidates,
     Window,
     compute_distances,
     compute_overlap,
-    find_best,
 )
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.encoding import Segments
-from jeanie.recogniser.search.proposals import Searched, collect_candidates, search_index
+from jeanie.recogniser.search.proposals import Searched, find_all, search_index
 from jeanie.recogniser.search.rows import compute_projection
 from jeanie.recogniser.search.windows import select_duration_steps
 from jeanie.skeleton.motion import Motion
@@ -168,9 +166,7 @@ def find(
             build = partial(
                 build_cache, recipe, work, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=progress
             )
-            candidates, bad = _read_all(recipe, query if prune else None, build)
-        best, compared = find_best(model, query, archive, candidates, k, overlap)
-        searched = Searched(best, len(candidates.bounds), len(candidates.bounds), compared, True, 1.0)
+            searched, bad = _find_all(recipe, query, k, overlap, prune, build)
     matches = _refine(model, query, archive, searched.best, stride, overlap, refine)
     return SearchResult(
         tuple(matches), searched.windows, searched.compared, tuple(bad),
@@ -204,18 +200,21 @@ def _make_match(motion: Motion, window: Window) -> Match:
     )
 
 
-def _read_all(
+def _find_all(
     recipe: FeatureRecipe,
-    query: Features | None,
+    query: Features,
+    k: int,
+    overlap: float,
+    prune: bool,
     build: Callable[[], tuple[list[RowFile], list[tuple[str, str]]]],
-) -> tuple[Candidates, list[tuple[str, str]]]:
-    """Return all windows with their bounds, and the unreadable clips. A damaged file is computed again once."""
-    bounded = None if recipe.projection is None or query is None else prepare_query(query, recipe.projection)
+) -> tuple[Searched, list[tuple[str, str]]]:
+    """Return the exact result, and the unreadable clips. A damaged file is computed again once."""
+    bounded = None if recipe.projection is None or not prune else prepare_query(query, recipe.projection)
     repaired: set[Path] = set()
     while True:
         files, bad = build()
         try:
-            return collect_candidates(recipe.model, bounded, files), bad
+            return find_all(recipe.model, query, bounded, recipe.archive, files, k, overlap), bad
         except DamagedRows as error:
             if error.file.path in repaired:
                 raise

@@ -23,7 +23,7 @@ from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.recogniser.search.bounds import BoundedQuery
-from jeanie.recogniser.search.cache import CacheEntry, FeatureRecipe, RowFile
+from jeanie.recogniser.search.cache import CacheEntry, FeatureRecipe, RowFile, read_numbered
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.rows import build_row_type
 from jeanie.recogniser.search.vectors import VectorCodec, average_segments
@@ -120,14 +120,10 @@ class SearchIndex:
             IndexDamaged: If there is no such window.
             DamagedRows: If a file or a row is damaged.
         """
-        files = self.list_files()
-        starts = np.cumsum([0, *(file.count for file in files)])
-        ordered = np.sort(numbers)
-        if len(ordered) and not 0 <= ordered[0] <= ordered[-1] < starts[-1]:
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < sum(count for _, count in self.files):
             raise IndexDamaged(f"{self.path}: a window outside the archive; run jeanie index again")
-        owners = np.searchsorted(starts, ordered, "right") - 1
-        for owner in np.unique(owners).tolist():
-            yield files[owner], files[owner].read(ordered[owners == owner] - starts[owner])
+        for file, _, rows in read_numbered(self.list_files(), numbers):
+            yield file, rows
 
     def propose(
         self,

@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jeanie.datasets.dataset import Dataset
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.search.bounds import BoundedQuery, compute_bounds, prepare_query
-from jeanie.recogniser.search.cache import DamagedRows, FeatureRecipe, RowFile
-from jeanie.recogniser.search.candidates import Candidates, Window, find_best
+from jeanie.recogniser.search.bounds import (
+    BoundedQuery,
+    compute_bounds,
+    compute_quick_bounds,
+    prepare_query,
+)
+from jeanie.recogniser.search.cache import DamagedRows, FeatureRecipe, RowFile, read_numbered
+from jeanie.recogniser.search.candidates import Candidates, CandidatesMissing, Window, find_best
 from jeanie.recogniser.search.index import IndexDamaged, SearchIndex, find_index_path, open_index
 
-__all__ = ["Searched", "collect_candidates", "locate_rows", "propose_candidates", "search_index"]
+__all__ = ["Searched", "collect_candidates", "find_all", "locate_rows", "propose_candidates", "search_index"]
 
 _LARGE = 500_000  # windows from which an index is used
+_KEPT = 2**20  # windows whose bounds an exact search keeps in memory
 
 
 @dataclass(frozen=True)
@@ -32,26 +39,98 @@ class Searched:
     recall: float | None
 
 
-def collect_candidates(
-    model: FewShotModel, query: BoundedQuery | None, files: Sequence[RowFile]
-) -> Candidates:
-    """Return all windows of the files with their bounds; without a query the bounds are minus infinity.
+def find_all(
+    model: FewShotModel,
+    query: Features,
+    bounded: BoundedQuery | None,
+    archive: Dataset,
+    files: Sequence[RowFile],
+    k: int,
+    overlap: float,
+) -> Searched:
+    """Return the exact result of a search in all windows of some files; without bounds, all windows are aligned.
 
     Raises:
         DamagedRows: If a file is damaged.
     """
-    parts = ((file, rows) for file in files for rows in file.read_in_parts())
-    windows, bounds = [np.empty((0, 3), np.int64)], [np.empty(0, np.float32)]
-    for file, rows in parts:
-        windows.append(locate_rows(file, rows))
-        none = np.full(len(rows), -np.inf, np.float32)
-        bounds.append(none if query is None else compute_bounds(model, query, rows))
-    return Candidates(np.concatenate(windows), np.concatenate(bounds)).sort()
+    candidates = collect_candidates(model, bounded, files, _KEPT)
+    try:
+        best, compared = find_best(model, query, archive, candidates, k, overlap)
+    except CandidatesMissing:
+        candidates = collect_candidates(model, bounded, files)
+        best, compared = find_best(model, query, archive, candidates, k, overlap)
+    return Searched(best, candidates.count, candidates.count, compared, True, 1.0)
 
 
-def locate_rows(file: RowFile, rows: NDArray[Any]) -> NDArray[np.int64]:
+def collect_candidates(
+    model: FewShotModel, query: BoundedQuery | None, files: Sequence[RowFile], most: int | None = None
+) -> Candidates:
+    """Return the windows of the files with their bounds; without a query the bounds are minus infinity.
+
+    Args:
+        model: The model.
+        query: The example.
+        files: The rows.
+        most: Number of windows to return, those with the smallest bounds; by default all. Memory holds twice as many.
+
+    Raises:
+        DamagedRows: If a file is damaged.
+    """
+    kept, has_quick = _Kept(most), False
+    for file in files:
+        for rows in file.read_in_parts():
+            if query is None:
+                bounds = np.full(len(rows), -np.inf, np.float32)
+            else:
+                quick = compute_quick_bounds(model, query, rows)
+                has_quick |= quick is not None
+                bounds = compute_bounds(model, query, rows) if quick is None else quick
+            kept.add(locate_rows(file, rows), bounds)
+    windows, least, numbers = kept.join()
+    if query is None or not has_quick:
+        return Candidates(windows, least, None, kept.seen, kept.floor)
+
+    def tighten(places: NDArray[np.int64]) -> NDArray[np.float32]:
+        tight = np.empty(len(places), np.float32)
+        for _, at, rows in read_numbered(files, numbers[places]):
+            tight[at] = compute_bounds(model, query, rows)
+        return tight
+
+    return Candidates(windows, least, tighten, kept.seen, kept.floor)
+
+
+class _Kept:
+    """The windows with the smallest bounds; ``numbers`` are their places among all that were added."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most, self.seen, self.floor = most, 0, np.inf
+        self._parts: list[tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]] = []
+        self._held = 0
+
+    def add(self, windows: NDArray[np.int32], bounds: NDArray[np.float32]) -> None:
+        self._parts.append((windows, bounds, np.arange(self.seen, self.seen + len(bounds))))
+        self.seen += len(bounds)
+        self._held += len(bounds)
+        if self.most is not None and self._held > 2 * self.most:
+            self._drop(self.most)
+
+    def join(self) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        empty = np.empty((0, 3), np.int32), np.empty(0, np.float32), np.empty(0, np.int64)
+        windows, bounds, numbers = map(np.concatenate, zip(empty, *self._parts, strict=True))
+        return windows, bounds, numbers
+
+    def _drop(self, most: int) -> None:
+        windows, bounds, numbers = self.join()
+        order = np.argpartition(bounds, most)
+        self.floor = min(self.floor, float(bounds[order[most]]))
+        chosen = np.sort(order[:most])
+        self._parts = [(windows[chosen], bounds[chosen], numbers[chosen])]
+        self._held = most
+
+
+def locate_rows(file: RowFile, rows: NDArray[Any]) -> NDArray[np.int32]:
     """Return clip of the archive, start and end of windows."""
-    windows: NDArray[np.int64] = rows["window"].astype(np.int64)
+    windows: NDArray[np.int32] = rows["window"].copy()
     windows[:, 0] += file.entry.clips.start
     return windows
 
@@ -64,15 +143,11 @@ def propose_candidates(
     Raises:
         IndexDamaged, DamagedRows: If the index or a file of the cache is damaged.
     """
-    kinds: dict[Any, list[NDArray[Any]]] = {}
-    windows: dict[Any, list[NDArray[np.int64]]] = {}
+    bounds, windows = [np.empty(0, np.float32)], [np.empty((0, 3), np.int32)]
     for file, rows in index.read_rows(numbers):
-        kinds.setdefault(rows.dtype, []).append(rows)
-        windows.setdefault(rows.dtype, []).append(locate_rows(file, rows))
-    bounds = [np.empty(0, np.float32)]
-    bounds += [compute_bounds(model, query, np.concatenate(rows)) for rows in kinds.values()]
-    places = [np.empty((0, 3), np.int64), *(part for parts in windows.values() for part in parts)]
-    return Candidates(np.concatenate(places), np.concatenate(bounds)).sort()
+        bounds.append(compute_bounds(model, query, rows))
+        windows.append(locate_rows(file, rows))
+    return Candidates(np.concatenate(windows), np.concatenate(bounds))
 
 
 def search_index(

@@ -12,9 +12,9 @@ import torch
 
 from jeanie.recogniser.search.bounds import BoundedQuery, prepare_query
 from jeanie.recogniser.search.cache import FeatureRecipe
-from jeanie.recogniser.search.candidates import Window, compute_overlap, find_best
+from jeanie.recogniser.search.candidates import Window, compute_overlap
 from jeanie.recogniser.search.index import SearchIndex
-from jeanie.recogniser.search.proposals import collect_candidates, locate_rows
+from jeanie.recogniser.search.proposals import find_all, locate_rows
 from jeanie.recogniser.search.windows import select_duration_steps
 
 __all__ = ["Settings", "measure_recall"]
@@ -78,8 +78,7 @@ def _draw_samples(recipe: FeatureRecipe, index: SearchIndex, count: int) -> list
         steps = tuple(step for step in select_duration_steps(seconds, _STRETCH) if step in index.cells)
         bounded = prepare_query(query, recipe.projection)
         some = [file for file in files if file.entry.duration_step in steps]
-        candidates = collect_candidates(model, bounded, some)
-        best, _ = find_best(model, query, recipe.archive, candidates, _MATCHES, _OVERLAP)
+        best = find_all(model, query, bounded, recipe.archive, some, _MATCHES, _OVERLAP).best
         own = Window(0.0, clip, start, end)
         others = [one for one in best if one.clip != clip or not compute_overlap(one, own)]
         samples.append(_Sample(bounded, steps, [(one.clip, one.start, one.end) for one in others]))
