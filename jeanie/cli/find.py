@@ -11,16 +11,10 @@ from rich.table import Table
 from jeanie.cli.example_part import ExamplePart, select_part
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
 from jeanie.cli.options import (
-    CacheFolder,
-    ClusterAddress,
-    Jobs,
     ModelSource,
-    Pattern,
-    SkipBad,
+    SearchedArchive,
     accept_option_groups,
-    get_default_cache,
     list_skipped,
-    open_source,
     print_skipped,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
@@ -55,13 +49,9 @@ def find(
         bool,
         typer.Option("--exact", help="Compare the example with every window, also if there is an index."),
     ] = False,
-    jobs: Jobs = 1,
-    cluster: ClusterAddress = None,
-    cache: CacheFolder = None,
-    pattern: Pattern = None,
-    skip_bad: SkipBad = False,
     as_json: AsJson = False,
     *,
+    source: SearchedArchive,
     model: ModelSource,
     options: ReadOptions,
 ) -> None:
@@ -69,12 +59,11 @@ def find(
     with exit_on_error(as_json):
         check_folders(csv, latex, page)
         query = select_part(options.read(example), part)
-        loaded, dataset = model.load(), open_source(archive, pattern, options)
+        loaded, dataset = model.load(), source.open(archive, options)
         with show_progress(not as_json) as bar:
             result = find_in(
-                loaded, query, dataset, k, exact=True if exact else None,
-                jobs=jobs, cluster=cluster, cache=cache or get_default_cache(), skip_bad=skip_bad, progress=bar,
-            )  # fmt: skip
+                loaded, query, dataset, k, exact=True if exact else None, progress=bar, **source.arguments
+            )
         hits = [hit for hit in rate_matches(loaded, query, dataset, result) if hit.confidence >= threshold]
         rows = [hit.json() for hit in hits]
         files = write_rows(RESULT_COLUMNS, rows, csv, latex)

@@ -6,16 +6,10 @@ import typer
 from rich.table import Table
 
 from jeanie.cli.options import (
-    CacheFolder,
-    ClusterAddress,
-    Jobs,
     ModelSource,
-    Pattern,
-    SkipBad,
+    SearchedArchive,
     accept_option_groups,
-    get_default_cache,
     list_skipped,
-    open_source,
     print_skipped,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, show_progress
@@ -40,23 +34,19 @@ def index(
     samples: Annotated[
         int, typer.Option(min=0, help="Number of exact searches that measure the recall; 0 measures nothing.")
     ] = 20,
-    jobs: Jobs = 1,
-    cluster: ClusterAddress = None,
-    cache: CacheFolder = None,
-    pattern: Pattern = None,
-    skip_bad: SkipBad = False,
     as_json: AsJson = False,
     *,
+    source: SearchedArchive,
     model: ModelSource,
     options: ReadOptions,
 ) -> None:
     """Build or update the index of a large archive for jeanie find. Only new and changed recordings are encoded."""
     with exit_on_error(as_json):
-        dataset = open_source(archive, pattern, options)
+        dataset = source.open(archive, options)
         with show_progress(not as_json) as bar:
             report = build_index(
-                model.load(), dataset, cache or get_default_cache(), seconds=seconds or (2.0,),
-                recall=recall, samples=samples, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=bar,
+                model.load(), dataset, seconds=seconds or (2.0,), recall=recall, samples=samples, progress=bar,
+                **source.arguments,
             )  # fmt: skip
         skipped = list_skipped(dataset)
         skipped += [{"file": name, "reason": reason} for name, reason in report.skipped]

@@ -137,7 +137,7 @@ def _multiply_blocks(
 
     With u = 2 scale, this is scale |whole|^2 / 2 - whole x for the whole numbers of y, so one subtraction is enough.
     """
-    whole = torch.from_numpy(rows["values"]).float()
+    whole = torch.from_numpy(np.array(rows["values"])).float()
     scale = torch.from_numpy(rows["scale"].copy())
     lengths = torch.linalg.vector_norm(whole, dim=-1)
     halves = lengths.square() * (scale / 2)[:, None]

@@ -72,6 +72,7 @@ def encode_segments(
         on_error: Called with the tag and the error of windows that cannot be prepared; without it, errors are raised.
     """
     step = batch or _TOGETHER
+    fast = get_fast_encoder(model)
     names: list[tuple[Any, int]] = []
     waiting: list[_Input] = []
 
@@ -79,10 +80,12 @@ def encode_segments(
         count = min(step, len(names))
         done = names[:count]
         del names[:count]
-        return done, _encode_inputs(model, _take(waiting, count), step if batch is not None else count)
+        return done, _encode_inputs(model, fast, _take(waiting, count), step if batch is not None else count)
 
     for segment in segments:
-        for first, prepared in _skip_errors(_prepare_segments(model, segment, step), segment.tag, on_error):
+        for first, prepared in _skip_errors(
+            _prepare_segments(model, fast, segment, step), segment.tag, on_error
+        ):
             if waiting and not waiting[0].fits(prepared):
                 while names:
                     yield flush()
@@ -106,14 +109,37 @@ def _skip_errors(
 
 
 @dataclass(frozen=True, eq=False)
-class _Input:
-    """Prepared windows: the input of the fast network, or a batch for the model."""
+class _Bodies:
+    """Core joints of windows, all with the same number of frames, and which joints are known."""
 
-    fast: Tensor | None
+    joints: Float[Tensor, "window frame 15 3"]
+    present: Bool[Tensor, "window 15"]
+
+    def __getitem__(self, windows: slice) -> "_Bodies":
+        return _Bodies(self.joints[windows], self.present[windows])
+
+    @classmethod
+    def join(cls, parts: Sequence["_Bodies"]) -> "_Bodies":
+        """Return the windows of all parts."""
+        return cls(torch.cat([part.joints for part in parts]), torch.cat([part.present for part in parts]))
+
+    def normalise(self) -> Batch:
+        """Return a batch of canonical bodies."""
+        count, frames = self.joints.shape[:2]
+        bodies, valid = append_path(*normalise_bodies(self.joints, self.present), self.present)
+        is_valid = valid[:, None, None].expand(count, 1, frames, valid.shape[1])
+        return Batch(bodies[:, None], is_valid, torch.full((count,), frames), BODY)
+
+
+@dataclass(frozen=True, eq=False)
+class _Input:
+    """Windows for the fast network, which get equal numbers of frames, or a batch for the model."""
+
+    fast: _Bodies | None
     slow: Batch | None
 
     def __len__(self) -> int:
-        return len(self.fast) if self.fast is not None else len(self.slow or ())
+        return len(self.fast.joints) if self.fast is not None else len(self.slow or ())
 
     def fits(self, other: "_Input") -> bool:
         """Return whether both can be encoded at once."""
@@ -140,15 +166,16 @@ def _take(waiting: list[_Input], count: int) -> list[_Input]:
     return taken
 
 
-def _encode_inputs(model: FewShotModel, inputs: Sequence[_Input], fill: int) -> Features:
+def _encode_inputs(
+    model: FewShotModel, fast: FastTemporalEncoder | None, inputs: Sequence[_Input], fill: int
+) -> Features:
     """Return the features of windows; up to ``fill`` windows are added for the computation."""
     count = sum(map(len, inputs))
-    missing = fill - count
-    if inputs[0].fast is not None:
-        parts = [part.fast for part in inputs if part.fast is not None]
-        fast = get_fast_encoder(model)
+    parts = [part.fast for part in inputs if part.fast is not None]
+    if parts:
         assert fast is not None
-        values = fast(torch.cat([*parts, parts[0][:1].expand(missing, -1, -1)]))[:count]
+        parts += [parts[0][:1]] * (fill - count)
+        values = fast(_arrange(model, _Bodies.join(parts).normalise()))[:count]
         counts = torch.full((count,), values.shape[1])
         if model.config.align.persons != "matched":
             return Features(values, counts)
@@ -159,11 +186,19 @@ def _encode_inputs(model: FewShotModel, inputs: Sequence[_Input], fill: int) -> 
         return model.features(batch, "support")
 
 
-def _prepare_segments(model: FewShotModel, segment: Segments, step: int) -> Iterator[tuple[int, _Input]]:
+@torch.inference_mode()
+def _arrange(model: FewShotModel, batch: Batch) -> Float[Tensor, "window block number"]:
+    blocks, _ = arrange(batch, model.config.inputs, None, model.hidden_joints)
+    return blocks[:, 0].flatten(-3)
+
+
+def _prepare_segments(
+    model: FewShotModel, fast: FastTemporalEncoder | None, segment: Segments, step: int
+) -> Iterator[tuple[int, _Input]]:
     """Yield the number of the first window and some prepared windows."""
     core = _convert_to_core(model, segment.motion)
     frames = model.config.inputs.prepare.frames or CANONICAL_FRAMES
-    fast = get_fast_encoder(model) if core is not None and FastTemporalEncoder.takes(frames) else None
+    is_fast = fast is not None and FastTemporalEncoder.takes(frames)
     first = 0
     for _, group in groupby(segment.windows, lambda window: window[1] - window[0]):
         windows = list(group)
@@ -172,15 +207,12 @@ def _prepare_segments(model: FewShotModel, segment: Segments, step: int) -> Iter
             if core is None:
                 yield first, _Input(None, model.collate([segment.motion[start:end] for start, end in some]))
             else:
-                batch = _prepare_windows(*core, some, frames).to(model.device, model.dtype)
-                yield first, _arrange(model, batch) if fast is not None else _Input(None, batch)
+                bodies = _sample_windows(*core, some, frames)
+                if is_fast:
+                    yield first, _Input(bodies, None)
+                else:
+                    yield first, _Input(None, bodies.normalise().to(model.device, model.dtype))
             first += len(some)
-
-
-@torch.inference_mode()
-def _arrange(model: FewShotModel, batch: Batch) -> _Input:
-    blocks, _ = arrange(batch, model.config.inputs, None, model.hidden_joints)
-    return _Input(blocks[:, 0].flatten(-3), None)
 
 
 def _convert_to_core(
@@ -211,21 +243,18 @@ def _compute_resampling(length: int, frames: int, dtype: torch.dtype) -> Float[T
     return average_over_time(torch.eye(length, dtype=dtype)[:, :, None], frames)[..., 0].contiguous()
 
 
-def _prepare_windows(
+def _sample_windows(
     joints: Float[Tensor, "frame 15 3"],
     present: Bool[Tensor, " 15"],
     windows: Sequence[tuple[int, int]],
     frames: int,
-) -> Batch:
-    """Return windows of equal length as a batch of canonical bodies."""
-    count, length = len(windows), windows[0][1] - windows[0][0]
+) -> _Bodies:
+    """Resample windows of equal length to ``frames`` frames."""
+    length = windows[0][1] - windows[0][0]
     index = torch.tensor([start for start, _ in windows])[:, None] + torch.arange(length)
     resampling = _compute_resampling(length, frames, joints.dtype)
     sampled = (resampling @ joints.flatten(1)[index]).unflatten(-1, (-1, 3))
-    known = present.expand(count, -1)
-    bodies, valid = append_path(*normalise_bodies(sampled, known), known)
-    is_valid = valid[:, None, None].expand(count, 1, frames, valid.shape[1])
-    return Batch(bodies[:, None], is_valid, torch.full((count,), frames), BODY)
+    return _Bodies(sampled, present.expand(len(windows), -1))
 
 
 def get_fast_encoder(model: FewShotModel) -> FastTemporalEncoder | None:
