@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from time import process_time
@@ -99,27 +100,28 @@ def have_equal_matches(one: dict[str, Any], other: dict[str, Any]) -> bool:
     )
 
 
-def compare_versions(before: Path, every: int, count: int) -> dict[str, Any]:
-    """Measure this version and an older one in turn on a part of CMU."""
+def compare_versions(before: Path, every: int, count: int, scratch: Path) -> dict[str, Any]:
+    """Measure this version and an older one in turn on a part of CMU.
+
+    The caches stay in ``scratch``, with the CPU time of the first search. A second run measures later searches only.
+    """
     examples = draw_examples(every, count)
-    with tempfile.TemporaryDirectory() as scratch:
-        found = {}
+    found: dict[str, Any] = {}
+    for some in (examples[: count // 2], examples[count // 2 :]):
         for name, source in (("now", None), ("before", str(before))):
-            found[name] = run_child(
-                source=source,
-                archive="cmu",
-                every=every,
-                examples=examples,
-                cache=f"{scratch}/{name}",
-                options={},
+            cache = scratch / name
+            cost = scratch / f"{name}.json"
+            run = run_child(
+                source=source, archive="cmu", every=every, examples=some, cache=str(cache), options={}
             )
+            first, *later = run["rows"]
+            if not cost.exists():
+                cost.write_text(json.dumps(first["cpu"] - later[0]["cpu"]))
+            found.setdefault(name, run | {"rows": [], "memory": 0.0})
+            found[name]["rows"] += later
+            found[name]["memory"] = max(found[name]["memory"], run["memory"])
+            found[name]["first_cpu"] = json.loads(cost.read_text())
     return {"every": every, "same": have_equal_matches(found["now"], found["before"]), **found}
-
-
-def measure_whole(cache: Path, count: int) -> dict[str, Any]:
-    """Measure all of CMU, in a cache that may be complete already."""
-    examples = draw_examples(1, count)
-    return run_child(source=None, archive="cmu", every=1, examples=examples, cache=str(cache), options={})
 
 
 def encode_share(archive: Path, cache: Path, share: str) -> None:
@@ -154,44 +156,118 @@ def encode_share(archive: Path, cache: Path, share: str) -> None:
 
 
 def measure_index(archive: Path, cache: Path, count: int) -> dict[str, Any]:
-    """Build the index of an archive and measure searches with and without it."""
+    """Build the index of an archive for two recalls, and measure searches with them and without an index."""
     import torch
 
     from jeanie import FewShotModel, open_dataset
     from jeanie.recogniser.search.build_index import build_index
+    from jeanie.recogniser.search.index import open_index
 
     torch.set_num_threads(1)
-    started = process_time()
-    clips = open_dataset(str(archive))
-    report = build_index(FewShotModel.load(), clips, cache)
-    built = process_time() - started
+    clips, model = open_dataset(str(archive)), FewShotModel.load()
     hours = sum(float(row["frames"]) / float(row["rate"]) for row in clips.rows) / 3600
     examples = draw_examples(1, count, str(archive))
-    runs = {
-        name: run_child(
-            source=None,
-            archive=str(archive),
-            every=1,
-            examples=examples,
-            cache=str(cache),
-            options={"exact": exact},
+
+    def search(exact: bool) -> dict[str, Any]:
+        options = {"exact": exact}
+        run = run_child(
+            source=None, archive=str(archive), every=1, examples=examples, cache=str(cache), options=options
         )
-        for name, exact in (("index", False), ("exact", True))
-    }
-    hits = [
-        len({tuple(m[:3]) for m in a["matches"]} & {tuple(m[:3]) for m in b["matches"]})
-        for a, b in zip(runs["index"]["rows"], runs["exact"]["rows"], strict=True)
+        return run | {"rows": run["rows"][1:]}
+
+    facts: dict[str, Any] = {"hours": hours, "exact": search(True)}
+    expected = [{tuple(match[:3]) for match in row["matches"]} for row in facts["exact"]["rows"]]
+    started = process_time()
+    build_index(model, clips, cache, samples=0)
+    facts["build_cpu"] = process_time() - started
+    for recall in (0.95, 0.99):
+        started = process_time()
+        report = build_index(model, clips, cache, recall=recall)
+        index = open_index(report.path)
+        assert index is not None
+        run = search(False) | {"measure_cpu": process_time() - started, "stored": report.recall}
+        found = [{tuple(match[:3]) for match in row["matches"]} for row in run["rows"]]
+        run["recall"] = sum(len(a & b) for a, b in zip(found, expected, strict=True)) / sum(
+            map(len, expected)
+        )
+        run |= {name: index.about[name] for name in ("probes", "candidates")}
+        facts[f"{recall:.0%}"] = run
+        facts |= {"windows": report.windows, "cells": report.cells, "index_bytes": report.size}
+        facts["feature_bytes"] = sum(file.count * file.kind.itemsize for file in index.list_files())
+    return facts
+
+
+def read_encoding_cost(cache: Path) -> dict[str, float]:
+    """Return the CPU time of ``--encode`` and the number of windows."""
+    parts = [
+        json.loads(line) for file in cache.glob("encoding-*.jsonl") for line in file.read_text().splitlines()
     ]
-    total = sum(len(row["matches"]) for row in runs["exact"]["rows"])
-    return {
-        "hours": hours, "windows": report.windows, "cells": report.cells, "index_bytes": report.size,
-        "build_cpu": built, "stored_recall": report.recall, "measured_recall": sum(hits) / total, **runs,
-    }  # fmt: skip
+    return {name: sum(part[name] for part in parts) for name in ("cpu", "windows")}
 
 
 def quantile(rows: list[dict[str, Any]], share: float, key: str = "cpu") -> float:
-    """Return a quantile of a measure, without the first search of a process."""
-    return float(np.quantile([row[key] for row in rows[1:]], share))
+    """Return a quantile of a measure."""
+    return float(np.quantile([row[key] for row in rows], share))
+
+
+def describe_sizes(facts: dict[str, Any]) -> list[str]:
+    """Return the table of archives of growing length."""
+    lines = [
+        "## Archives of growing length\n",
+        "Made from CMU by `benchmarks/scaled_archive.py`: time-warped, mirrored, with arms of other recordings. The model has",
+        "not seen them. Searches are exact, or use an index that was built for a recall of 95 % or 99 %; median and 95th",
+        "percentile of the examples in CPU seconds, recall of these searches (in brackets: the one that `jeanie index`",
+        "stored), and peak memory with the shared pages of memory-mapped files.\n",
+        "| hours | windows | features, GB | index, GB | index, CPU s | exact | 95 % | 99 % | recall 95 % | recall 99 % | MB: exact, index |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in facts["sizes"]:
+        runs = [one[name] for name in ("exact", "95%", "99%")]
+        times = [f"{quantile(run['rows'], 0.5):.2f}, {quantile(run['rows'], 0.95):.2f}" for run in runs]
+        recalls = [f"{100 * run['recall']:.1f} % ({100 * (run['stored'] or 0):.1f} %)" for run in runs[1:]]
+        row = [
+            f"{one['hours']:.1f}", f"{one['windows']}", f"{one['feature_bytes'] / 1e9:.2f}", f"{one['index_bytes'] / 1e9:.3f}",
+            f"{one['build_cpu']:.0f}", *times, *recalls, f"{runs[0]['memory']:.0f}, {runs[2]['memory']:.0f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
+
+
+def estimate_sizes(facts: dict[str, Any]) -> list[str]:
+    """Return the table of what larger archives would take, from the two largest ones that were measured."""
+    last = facts["sizes"][-1]
+    per_hour = last["windows"] / last["hours"]
+    cost = facts["encoding"]["cpu"] / facts["encoding"]["windows"]
+    lines = [
+        "## Estimates\n",
+        f"Assumed: {per_hour:.0f} windows per hour, {1000 * cost:.2f} CPU ms to encode a window (measured on "
+        f"{facts['encoding']['windows']} windows on a machine that was busy with other work), bytes per window as measured. "
+        "The time of a search follows the line through the two largest archives, of building an index the power law "
+        "through them. Larger archives than the last row of the table above were not measured.\n",
+        "| hours | windows | features, GB | index, GB | encoding, core hours | index, core hours | exact search, s | search with index (99 %), s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for hours in (1000, 100_000):
+        windows = hours * per_hour
+        row = [
+            f"{hours}", f"{windows:.2g}", f"{windows * last['feature_bytes'] / last['windows'] / 1e9:.0f}",
+            f"{windows * last['index_bytes'] / last['windows'] / 1e9:.1f}", f"{windows * cost / 3600:.1f}",
+            f"{extend(facts, lambda one: one['build_cpu'], hours, is_power=True) / 3600:.1f}",
+            f"{extend(facts, lambda one: quantile(one['exact']['rows'], 0.5), hours):.0f}",
+            f"{extend(facts, lambda one: quantile(one['99%']['rows'], 0.5), hours):.1f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
+
+
+def extend(
+    facts: dict[str, Any], measure: Callable[[dict[str, Any]], float], hours: float, *, is_power: bool = False
+) -> float:
+    """Return a measure at more hours, on the line or the power law through the two largest archives."""
+    (x0, y0), (x1, y1) = ((one["hours"], measure(one)) for one in facts["sizes"][-2:])
+    if is_power:
+        return float(y1 * (hours / x1) ** (np.log(y1 / y0) / np.log(x1 / x0)))
+    return float(y1 + (hours - x1) * (y1 - y0) / (x1 - x0))
 
 
 def write_page(facts: dict[str, Any]) -> str:
@@ -208,49 +284,24 @@ def write_page(facts: dict[str, Any]) -> str:
         windows = now["rows"][0]["windows"]
         lines += [
             f"## Against the version before ({facts['before']})\n",
-            f"Every {part['every']}th clip of CMU: {windows} windows, {len(now['rows']) - 1} examples, both versions in one run.",
+            f"{'All clips' if part['every'] == 1 else 'A part'} of CMU: {windows} windows, {len(now['rows'])} examples, both versions in one run.",
             ("Both found the same segments." if part["same"] else "The segments differ.") + "\n",
             "| | before | now | ratio |",
             "|---|---|---|---|",
         ]
         table = [
-            ("first search, ms per window", *(1000 * (one["rows"][0]["cpu"] - one["rows"][1]["cpu"]) / windows for one in (before, now)), 2),
+            ("first search, ms per window", *(1000 * one["first_cpu"] / windows for one in (before, now)), 2),
             ("bytes per window", *(one["bytes"] / windows for one in (before, now)), 0),
+            ("size of the features, GB", *(one["bytes"] / 1e9 for one in (before, now)), 3),
             ("later search, median seconds", *(quantile(one["rows"], 0.5) for one in (before, now)), 2),
             ("later search, 95th percentile", *(quantile(one["rows"], 0.95) for one in (before, now)), 2),
+            ("peak memory, MB", *(one["memory"] for one in (before, now)), 0),
             ("windows aligned in full, median", *(quantile(one["rows"], 0.5, "compared") for one in (before, now)), 0),
         ]  # fmt: skip
         lines += [f"| {name} | {a:.{d}f} | {b:.{d}f} | {a / b:.1f} |" for name, a, b, d in table]
         lines.append("")
-    if "whole" in facts:
-        whole = facts["whole"]
-        rows = whole["rows"]
-        lines += [
-            "## All of CMU, 7.5 hours\n",
-            f"{rows[0]['windows']} windows, {whole['bytes'] / 1e9:.3f} GB of features, {len(rows) - 1} examples, exact: "
-            f"median {quantile(rows, 0.5):.2f} s, 95th percentile {quantile(rows, 0.95):.2f} s, "
-            f"{quantile(rows, 0.5, 'compared'):.0f} windows aligned in full (median), "
-            f"peak memory {whole['memory']:.0f} MB.\n",
-        ]
     if facts.get("sizes"):
-        lines += [
-            "## Index\n",
-            "Archives made from CMU by `benchmarks/scaled_archive.py`. The recall is that of the searches below; the one in",
-            "brackets is what `jeanie index` stored.\n",
-            "| hours | windows | features, GB | index, GB | index, CPU s | recall | with index: median, 95 % | exact: median, 95 % | memory, MB: index, exact |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        for one in facts["sizes"]:
-            a, b = one["index"], one["exact"]
-            stored = "not measured" if one["stored_recall"] is None else f"{100 * one['stored_recall']:.1f} %"
-            lines.append(
-                f"| {one['hours']:.1f} | {one['windows']} | {(a['bytes'] - one['index_bytes']) / 1e9:.2f} "
-                f"| {one['index_bytes'] / 1e9:.3f} | {one['build_cpu']:.0f} | {100 * one['measured_recall']:.1f} % ({stored}) "
-                f"| {quantile(a['rows'], 0.5):.2f} s, {quantile(a['rows'], 0.95):.2f} s "
-                f"| {quantile(b['rows'], 0.5):.2f} s, {quantile(b['rows'], 0.95):.2f} s "
-                f"| {a['memory']:.0f}, {b['memory']:.0f} |"
-            )
-        lines.append("")
+        lines += [*describe_sizes(facts), *estimate_sizes(facts)]
     lines += facts.get("notes", [])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -259,8 +310,14 @@ def main() -> None:
     """Measure the parts that the options select, keep other results, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="checkout of an older version")
-    parser.add_argument("--every", type=int, default=8, help="compare versions on every n-th clip of CMU")
-    parser.add_argument("--cache", type=Path, help="cache folder; measures all of CMU in it")
+    parser.add_argument(
+        "--scratch",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "search",
+        help="folder for the caches of both",
+    )
+    parser.add_argument("--every", type=int, default=1, help="compare versions on every n-th clip of CMU")
+    parser.add_argument("--cache", type=Path, help="cache folder for the archives to index")
     parser.add_argument(
         "--archive", type=Path, action="append", default=[], help="archive to index; can be repeated"
     )
@@ -275,19 +332,18 @@ def main() -> None:
     store = RESULTS / "search.json"
     facts = json.loads(store.read_text()) if store.exists() else {}
     if options.before:
-        facts["versions"] = compare_versions(options.before, options.every, options.examples)
+        facts["versions"] = compare_versions(options.before, options.every, options.examples, options.scratch)
         commit = subprocess.run(
             ["git", "-C", str(options.before), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
         )
         facts["before"] = commit.stdout.strip() or options.before.name
         facts["torch"] = facts["versions"]["now"]["torch"]
-    if options.cache and not options.archive:
-        facts["whole"] = measure_whole(options.cache, options.examples)
-        facts["torch"] = facts["whole"]["torch"]
     for archive in options.archive:
         one = measure_index(archive, options.cache, options.examples)
         others = [size for size in facts.get("sizes", []) if abs(size["hours"] - one["hours"]) > 0.1]
         facts["sizes"] = sorted([*others, one], key=lambda size: size["hours"])
+        facts["encoding"] = read_encoding_cost(options.cache)
+        facts["torch"] = one["exact"]["torch"]
     store.write_text(json.dumps(facts, indent=1) + "\n")
     page = write_page(facts)
     (RESULTS / "search.md").write_text(page)

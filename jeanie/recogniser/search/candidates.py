@@ -25,7 +25,7 @@ _BATCH = (
 )
 _FIRST = 32  # windows evaluated before the first check of the bounds
 _MOST = 512
-_TIGHTENED = 4096  # windows whose bounds are tightened at once
+_TIGHTENED = 1024, 8192  # windows whose bounds are tightened at once: the first ones, and later ones
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def find_best(
             best = _suppress_overlaps(evaluated, k, overlap)
             step = min(2 * step, _MOST)
             continue
-        last = min(done + _TIGHTENED, int(np.searchsorted(loose, limit, "right")))
+        last = min(done + _TIGHTENED[done > 0], int(np.searchsorted(loose, limit, "right")))
         if last <= done:
-            if limit >= candidates.floor:
+            if candidates.floor <= limit and candidates.floor < np.inf:
                 raise CandidatesMissing
             return best, len(evaluated)
         some, done = order[done:last], last

@@ -145,7 +145,7 @@ def find_with_bounds(known, bounds, k, overlap, monkeypatch, **options):
 
 @given(
     seed=st.integers(0, 10**6),
-    k=st.integers(1, 8),
+    k=st.integers(1, 8) | st.just(60),
     overlap=st.sampled_from([0.0, 0.25, 0.6]),
     slack=st.sampled_from([0.0, 0.1, 0.6]),
     is_loose=st.booleans(),
@@ -170,7 +170,7 @@ def test_leaving_out_by_bounds_is_exact(seed, k, overlap, slack, is_loose, share
     known = {window: known[window] for window in map(tuple, windows[kept].tolist())}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FIRST", 3)
-        patch.setattr(module, "_TIGHTENED", 7)
+        patch.setattr(module, "_TIGHTENED", (7, 11))
         try:
             found = find_with_bounds(known, bounds[kept], k, overlap, patch, **options)
         except CandidatesMissing:
