@@ -98,7 +98,7 @@ def check_contents(wheel: Path) -> None:
     if f"-{VERSION}-" not in wheel.name:
         sys.exit(f"release-check: {wheel.name} is not version {VERSION}")
     with zipfile.ZipFile(wheel) as file:
-        names = set(file.namelist())
+        names = {name for name in file.namelist() if not name.endswith("/")}
         for folder, licence in BUNDLED.items():
             if not any(name.startswith(folder) for name in names):
                 sys.exit(f"release-check: {wheel.name} lacks {folder}; run make web")
