@@ -1,11 +1,11 @@
 """Measures of a stream: movements that are named in place, false names, and delays of events."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jeanie.recogniser import Recogniser
-from jeanie.recogniser.stream.stream import Stream, StreamConfig
+from jeanie.recogniser.stream.stream import Event, Stream
 from jeanie.skeleton import Motion
 
 Movement = tuple[int, int, str]  # first frame, end, label
@@ -40,50 +40,49 @@ class StreamMeasures:
 
 
 def measure_stream(
-    recogniser: Recogniser,
-    motion: Motion,
-    truth: Sequence[Movement],
-    sums: StreamMeasures,
-    config: StreamConfig | None = None,
+    recogniser: Recogniser, motion: Motion, truth: Sequence[Movement], sums: Mapping[float, StreamMeasures]
 ) -> None:
-    """Push a motion frame by frame and add what was found.
+    """Push a motion frame by frame and add what was found, for each threshold of ``sums``.
 
-    A movement is found if the intersection over union with an event is at least 0.5, and named if such an event has its
-    label. Every other name is false.
+    A movement of an enrolled action is found if the intersection over union with an event is at least 0.5, and named if
+    such an event has its label. Every other name is false. The recogniser has the threshold 0: which events a stream
+    returns does not depend on the threshold.
     """
     recogniser.recognise(motion[:_WARM_UP])  # encodes the examples and the background set, once per program
-    stream = Stream(recogniser, motion.layout, rate=motion.rate, config=config)
-    events, at = [], []
+    stream = Stream(recogniser, motion.layout, rate=motion.rate)
+    arrivals: list[tuple[int, Event]] = []
     start = time.process_time()
     for frame in range(0, len(motion), _PORTION):
-        new = stream.push(motion.joints[frame : frame + _PORTION], motion.valid[frame : frame + _PORTION])
-        events += new
-        at += [min(len(motion), frame + _PORTION)] * len(new)
+        events = stream.push(motion.joints[frame : frame + _PORTION], motion.valid[frame : frame + _PORTION])
+        arrivals += [(min(len(motion), frame + _PORTION), event) for event in events]
     last = stream.finish()
-    sums.cpu += time.process_time() - start
-    events, at = events + last, at + [len(motion)] * len(last)
+    cpu = time.process_time() - start
+    arrivals += [(len(motion), event) for event in last]
     rate = motion.rate or 30.0
-    matched = set()
-    for first, end, label in truth:
-        places = [
-            index
-            for index, event in enumerate(events)
-            if _share((event.start, event.end), (first, end)) >= 0.5
-        ]
-        named = [index for index in places if events[index].label == label]
-        sums.movements += 1
-        sums.found += bool(places)
-        sums.named += bool(named)
-        if named:
-            matched.add(named[0])
-            sums.delays.append((at[named[0]] - end) / rate)
-    sums.false_names += sum(
-        event.label is not None and index not in matched for index, event in enumerate(events)
-    )
-    sums.seconds += len(motion) / rate
-    sums.frames += len(motion)
+    for threshold, own in sums.items():
+        names = [event.label if event.confidence >= threshold else None for _, event in arrivals]
+        matched = set()
+        for first, end, label in truth:
+            if label not in recogniser.actions:
+                continue
+            places = [
+                row
+                for row, (_, event) in enumerate(arrivals)
+                if compute_share((event.start, event.end), (first, end)) >= 0.5
+            ]
+            named = [row for row in places if names[row] == label]
+            own.movements += 1
+            own.found += bool(places)
+            own.named += bool(named)
+            if named:
+                matched.add(named[0])
+                own.delays.append((arrivals[named[0]][0] - end) / rate)
+        own.false_names += sum(name is not None and row not in matched for row, name in enumerate(names))
+        own.seconds += len(motion) / rate
+        own.frames += len(motion)
+        own.cpu += cpu
 
 
-def _share(one: tuple[int, int], other: tuple[int, int]) -> float:
+def compute_share(one: tuple[int, int], other: tuple[int, int]) -> float:
     common = min(one[1], other[1]) - max(one[0], other[0])
     return max(0, common) / (max(one[1], other[1]) - min(one[0], other[0]))

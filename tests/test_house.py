@@ -57,7 +57,7 @@ MAY_IMPORT_INSIDE = {
     "paper.tables": {"methods", "tuning"},
     "paper.tuning": {"methods"},
     "recogniser.library": set(),
-    "recogniser.stream": {"library", "gallery"},
+    "recogniser.stream": {"confidence", "library", "gallery"},
     "recogniser.search": {"fingerprints", "gallery"},
     "recogniser.explain": {"gallery"},
     "recogniser.exercise": {"explain", "stream"},

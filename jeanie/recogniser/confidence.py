@@ -8,6 +8,7 @@ other actions, turns this evidence into a probability.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from math import log
 
 import torch
@@ -27,6 +28,7 @@ __all__ = [
     "compute_auroc",
     "compute_evidence",
     "compute_reliability",
+    "interpolate_threshold",
 ]
 
 CALIBRATION_FILE = SHIPPED / "openset.json"
@@ -69,23 +71,28 @@ class Calibration(Config):
         )
 
     def find_threshold(self, false_alarms: float) -> float:
-        """Return the confidence that at most a share of movements of other actions reached on left-out data.
-
-        Between measured shares it is interpolated; below the smallest one it approaches 1.
-        """
-        if not self.thresholds:
-            raise ConfigError("this calibration has no table of false alarms; give a threshold instead")
-        if not 0 <= false_alarms <= 1:
-            raise ConfigError(f"false_alarms is a share from 0 to 1, got {false_alarms!r}")
-        table = sorted([(0.0, 1.0), *self.thresholds, (1.0, 0.0)])
-        right = max(1, bisect_left(table, (false_alarms, -1.0)))
-        (low, high_threshold), (high, low_threshold) = table[right - 1], table[right]
-        share = (false_alarms - low) / (high - low)
-        return high_threshold + share * (low_threshold - high_threshold)
+        """Return the confidence that at most a share of movements of other actions reached on left-out data."""
+        return interpolate_threshold(self.thresholds, false_alarms)
 
 
 EVIDENCE = tuple(name for name in Calibration.model_fields if name not in ("bias", "fitted_on", "thresholds"))
 """Names of the kinds of evidence, in the order of ``compute_evidence``."""
+
+
+def interpolate_threshold(thresholds: Sequence[tuple[float, float]], false_alarms: float) -> float:
+    """Return the threshold for a share of false alarms, from a table of (share, threshold).
+
+    Between measured shares it is interpolated; below the smallest one it approaches 1.
+    """
+    if not thresholds:
+        raise ConfigError("this calibration has no table of false alarms; give a threshold instead")
+    if not 0 <= false_alarms <= 1:
+        raise ConfigError(f"false_alarms is a share from 0 to 1, got {false_alarms!r}")
+    table = sorted([(0.0, 1.0), *thresholds, (1.0, 0.0)])
+    right = max(1, bisect_left(table, (false_alarms, -1.0)))
+    (low, high_threshold), (high, low_threshold) = table[right - 1], table[right]
+    share = (false_alarms - low) / (high - low)
+    return high_threshold + share * (low_threshold - high_threshold)
 
 
 def compute_evidence(

@@ -38,6 +38,7 @@ from jeanie.recogniser.library.labels import (
 from jeanie.recogniser.library.library import AddResult, ImportResult, Library
 from jeanie.recogniser.recognition import NO_MATCH, Recognition
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
+from jeanie.recogniser.stream.stream_confidence import StreamCalibration
 from jeanie.skeleton import Layout, Motion
 from jeanie.skeleton.plausibility import list_warnings
 
@@ -99,6 +100,7 @@ class Recogniser:
         self._calibration = Calibration.from_file(CALIBRATION_FILE) if calibration is None else calibration
         if false_alarms is not None:
             self.threshold = self._calibration.find_threshold(false_alarms)
+        self._false_alarms = false_alarms
         self._gallery = Gallery(model, library, background_set)
         self._snapshot: GallerySnapshot | None = None
         self._delete_library: weakref.finalize[..., Recogniser] | None = None
@@ -216,6 +218,13 @@ class Recogniser:
         for recording in recordings:
             encode_motions(self.model, [recording], "support")
         return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
+
+    @property
+    def stream_threshold(self) -> float:
+        """Confidence below which a movement of a stream has no label."""
+        if self._false_alarms is None:
+            return self.threshold
+        return StreamCalibration.load().find_threshold(self._false_alarms)
 
     def list_examples(self, label: str) -> list[Motion]:
         """Return the examples of an action, oldest first."""

@@ -8,9 +8,9 @@ from fastapi import APIRouter, File, Form, HTTPException, Request, UploadFile
 from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
 
-from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX, count_examples, normalise_label
 from jeanie.recogniser.recogniser import Recogniser
+from jeanie.recogniser.stream.stream_confidence import StreamCalibration
 from jeanie.serve import schemas
 from jeanie.serve.inputs import (
     FormLabel,
@@ -46,7 +46,7 @@ def make_router(service: Service) -> APIRouter:
 
 
 def _add_library_routes(router: APIRouter, service: Service) -> None:
-    table = Calibration.from_file(CALIBRATION_FILE).thresholds
+    table = StreamCalibration.load().thresholds
     false_alarms = sorted([threshold, share] for share, threshold in table)
 
     @router.get("/status")

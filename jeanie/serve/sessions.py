@@ -54,6 +54,11 @@ class _SessionRecogniser:
     def actions(self) -> Mapping[str, int]:
         return self._own.actions
 
+    @property
+    def stream_threshold(self) -> float:
+        """Confidence below which a movement has no label."""
+        return self.threshold
+
     def list_examples(self, label: str) -> list[Motion]:
         """Return the examples of an action."""
         return self._own.list_examples(normalise_label(label))

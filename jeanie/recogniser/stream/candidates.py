@@ -1,20 +1,19 @@
 """Recognise parts of a stream: the frames in memory, and the answers of the recogniser for some of them."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from jeanie.errors import DataError
 from jeanie.recogniser.stream.event import Event
 from jeanie.recogniser.stream.motion_buffer import MotionBuffer
+from jeanie.recogniser.stream.stream_confidence import StreamEvidence
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Answer", "CandidateReader", "MotionRecogniser", "compute_log_odds", "is_same_candidate"]
+__all__ = ["Answer", "Candidate", "CandidateReader", "MotionRecogniser", "is_same_candidate"]
 
 _ALIKE = 0.8  # intersection over union from which two candidates are one
-_CERTAIN = 1e-6  # doubt that counts as none
 
 
 @runtime_checkable
@@ -24,9 +23,13 @@ class Answer(Protocol):
     @property
     def label(self) -> str | None: ...
     @property
+    def nearest(self) -> str | None: ...
+    @property
     def confidence(self) -> float: ...
     @property
     def distance(self) -> float: ...
+    @property
+    def scores(self) -> Mapping[str, float]: ...
 
 
 @runtime_checkable
@@ -50,8 +53,10 @@ class ExampleLibrary(Protocol):
 
 @runtime_checkable
 class MotionRecogniser(Protocol):
-    """Interface of a recogniser for streams."""
+    """Interface of a recogniser for streams. ``stream_threshold`` is the confidence below which nothing has a name."""
 
+    @property
+    def stream_threshold(self) -> float: ...
     @property
     def library(self) -> ExampleLibrary: ...
     @property
@@ -64,8 +69,21 @@ class _NoAnswer:
     """Answer for a motion with too few visible joints."""
 
     label: str | None = None
+    nearest: str | None = None
     confidence: float = 0.0
     distance: float = float("inf")
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Ticks ``start`` to ``end`` (exclusive) of a stream, the answer for them, and its confidence in the stream."""
+
+    start: int
+    end: int
+    answer: Answer
+    evidence: StreamEvidence | None
+    confidence: float
 
 
 class CandidateReader:
@@ -107,23 +125,29 @@ class CandidateReader:
         return Motion(joints, self._layout, valid=valid, rate=self._rate) if bool(valid.any()) else None
 
     def make_event(self, start: int, end: int, answer: Answer) -> Event:
-        """Return the event of a movement between two ticks."""
+        """Return the event of an answer for the ticks between ``start`` and ``end``."""
+        return self._make_event(start, end, answer, answer.label, answer.confidence)
+
+    def make_final_event(self, candidate: Candidate) -> Event:
+        """Return the event of a candidate; it has a name if its confidence reaches the threshold of the recogniser."""
+        answer = candidate.answer
+        is_known = candidate.confidence > 0 and candidate.confidence >= self._recogniser.stream_threshold
+        label = answer.nearest if is_known else None
+        return self._make_event(candidate.start, candidate.end, answer, label, candidate.confidence)
+
+    def _make_event(
+        self, start: int, end: int, answer: Answer, label: str | None, confidence: float
+    ) -> Event:
         return Event(
             start * self._frames,
             end * self._frames,
             self._rate,
-            answer.label,
-            answer.confidence,
+            label,
+            confidence,
             answer.distance,
             self._person,
             self.read_motion(start, end),
         )
-
-
-def compute_log_odds(answer: Answer) -> float:
-    """Return the log odds of the confidence, which separate candidates of almost certain confidence."""
-    sure = min(max(answer.confidence, _CERTAIN), 1 - _CERTAIN)
-    return math.log(sure / (1 - sure))
 
 
 def is_same_candidate(first: tuple[int, int], second: tuple[int, int]) -> bool:

@@ -8,14 +8,15 @@ from torch import Tensor
 
 from jeanie.recogniser.stream.action_decoder import ActionDecoder, ActionTemplates
 from jeanie.recogniser.stream.candidates import (
+    Candidate,
     CandidateReader,
     MotionRecogniser,
-    compute_log_odds,
     is_same_candidate,
 )
 from jeanie.recogniser.stream.event import Event, StreamConfig
 from jeanie.recogniser.stream.motion_buffer import MotionBuffer
 from jeanie.recogniser.stream.pose_sampler import PoseSampler
+from jeanie.recogniser.stream.stream_confidence import StreamCalibration, measure_stream_evidence
 from jeanie.recogniser.stream.subsequence import Templates, measure_progress
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -23,7 +24,6 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["Segmenter"]
 
 _TEMPLATES = 3  # newest examples of an action that are laid on a movement
-_WHOLE = 0.7  # log odds by which a pass must be better than the whole movement
 _BEYOND = 1.5  # times as long as the longest example is more than one action
 _SHORT = 2.0  # seconds that one action may always take
 _PAUSE = 0.7  # seconds; after a shorter pause a long movement goes on
@@ -48,8 +48,10 @@ class Segmenter:
         rate: float,
         config: StreamConfig,
         person: int | None,
+        calibration: StreamCalibration | None = None,
     ) -> None:
         self._recogniser, self._rate, self._config = recogniser, rate, config
+        self._calibration = StreamCalibration.load() if calibration is None else calibration
         self._sampler = PoseSampler(layout, persons, rate)
         ticks = self._count_ticks(config.longest + config.margin + config.quiet) + 2 * self._sampler.lag
         self._poses = MotionBuffer(ticks)
@@ -141,12 +143,10 @@ class Segmenter:
         if end - start > self._limit and passes:
             return self._recognise_parts(passes)
         parts = [part for part in passes if not is_same_candidate(part, (start, end))]
-        whole, *answers = self._reader.recognise([(start, end), *parts])
-        named = [pair for pair in zip(parts, answers, strict=True) if pair[1].label is not None]
-        best = max((compute_log_odds(answer) for _, answer in named), default=None)
-        if best is None or (whole.label is not None and compute_log_odds(whole) + _WHOLE >= best):
-            return [self._reader.make_event(start, end, whole)]
-        return [self._reader.make_event(*part, answer) for part, answer in named]
+        whole, *others = self.judge([(start, end), *parts], passes=len(parts), has_whole=True)
+        best = max((other.confidence for other in others), default=0.0)
+        chosen = others if best > whole.confidence else [whole]
+        return [self._reader.make_final_event(candidate) for candidate in chosen]
 
     def _cut_movement(self, now: int) -> list[Event]:
         """Return the events of the passes that have settled; drop the first part if nothing matches for long."""
@@ -164,8 +164,31 @@ class Segmenter:
         return events
 
     def _recognise_parts(self, parts: list[tuple[int, int]]) -> list[Event]:
-        answers = self._reader.recognise(parts)
-        return [self._reader.make_event(*part, answer) for part, answer in zip(parts, answers, strict=True)]
+        return [self._reader.make_final_event(candidate) for candidate in self.judge(parts)]
+
+    def judge(
+        self, spans: list[tuple[int, int]], *, passes: int = 0, has_whole: bool = False
+    ) -> list[Candidate]:
+        """Recognise parts of the stream and return how certain each answer is.
+
+        ``passes`` is the number of passes in a movement that has ended; ``has_whole`` says that the first span is this
+        movement.
+        """
+        candidates = []
+        for row, (span, answer) in enumerate(zip(spans, self._reader.recognise(spans), strict=True)):
+            evidence, confidence = None, 0.0
+            if answer.nearest is not None and answer.confidence > 0:
+                lengths = self._templates.lengths[
+                    [label == answer.nearest for label in self._templates.labels]
+                ]
+                duration, example = span[1] - span[0], int(lengths.max(initial=1))
+                is_whole = has_whole and row == 0
+                evidence = measure_stream_evidence(
+                    answer.confidence, answer.scores, duration, example, passes, is_whole
+                )
+                confidence = self._calibration.compute_confidence(evidence)
+            candidates.append(Candidate(*span, answer, evidence, confidence))
+        return candidates
 
     def _start_decoder(self, start: int) -> None:
         """Decode anew from a tick that is still in memory."""

@@ -12,6 +12,7 @@ from jeanie.errors import ConfigError, ShapeError
 from jeanie.recogniser.stream.candidates import MotionRecogniser
 from jeanie.recogniser.stream.event import Event, StreamConfig
 from jeanie.recogniser.stream.segmenter import Segmenter
+from jeanie.recogniser.stream.stream_confidence import StreamCalibration
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
@@ -31,6 +32,7 @@ class Stream:
         rate: Frames per second, by default that of the first motion, else 30.
         persons: "together" treats all persons of a frame as one movement, "each" follows every person separately.
         config: When movements start and end.
+        calibration: Calibration of the confidence of events (default: that of the shipped model).
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Stream:
         rate: float | None = None,
         persons: Literal["together", "each"] = "together",
         config: StreamConfig | None = None,
+        calibration: StreamCalibration | None = None,
     ) -> None:
         if persons not in ("together", "each"):
             raise ConfigError(f"persons must be 'together' or 'each', got {persons!r}")
@@ -50,6 +53,7 @@ class Stream:
         self._rate = None if rate is None else float(rate)
         self._is_separate = persons == "each"
         self._config = StreamConfig() if config is None else config
+        self._calibration = StreamCalibration.load() if calibration is None else calibration
         self._segmenters: list[Segmenter] = []
         self._persons = 0
         self._is_finished = False
@@ -114,7 +118,9 @@ class Stream:
         whose = range(persons) if self._is_separate else (None,)
         count = 1 if self._is_separate else persons
         self._segmenters = [
-            Segmenter(self._recogniser, self._layout, count, self._rate, self._config, person)
+            Segmenter(
+                self._recogniser, self._layout, count, self._rate, self._config, person, self._calibration
+            )
             for person in whose
         ]
 

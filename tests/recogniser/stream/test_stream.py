@@ -133,6 +133,7 @@ class CountingRecogniser:
 
     def __init__(self, recogniser):
         self._recogniser, self.calls, self.motions, self.frames = recogniser, 0, 0, 0
+        self.stream_threshold = 0.5
         self.library, self.actions = recogniser.library, recogniser.actions
 
     def recognise_all(self, motions):
@@ -141,7 +142,9 @@ class CountingRecogniser:
         self.motions += len(motions)
         self.frames += sum(map(len, motions))
         label = next(iter(self.actions)) if self.calls % 2 else None
-        return [replace(NO_MATCH, label=label, confidence=0.9, distance=1.0)] * len(motions)
+        scores = dict.fromkeys(self.actions, 1.0)
+        answer = replace(NO_MATCH, label=label, nearest=label, confidence=0.9, distance=1.0, scores=scores)
+        return [answer] * len(motions)
 
 
 def count_bytes(held):

@@ -90,5 +90,5 @@ def test_an_event_carries_its_motion(taught):
     event = max(events, key=lambda one: one.confidence)
     assert len(event.motion) == event.end - event.start
     assert event.motion.rate == 30
-    assert taught.recognise(event.motion).confidence == pytest.approx(event.confidence)
+    assert taught.recognise(event.motion).distance == pytest.approx(event.distance)
     assert "motion" not in repr(event)
