@@ -37,7 +37,7 @@ class StreamEvidence(NamedTuple):
 class StreamCalibration(Config):
     """Coefficients of the logistic regression, one per kind of evidence (see ``measure_stream_evidence``)."""
 
-    bias: float
+    bias: float = Field(description="log odds without any evidence")
     clip: float = Field(description="log odds of the recogniser's confidence")
     shorter: float = Field(description="log ratio of the durations of example and movement, at least 0")
     margin: float = Field(description="log ratio of the distances of the second-best and the best action")
