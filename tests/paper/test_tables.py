@@ -16,6 +16,7 @@ import pytest
 import torch
 from tiny_sbu import TINY, cells, column, measure_until_stopped, place_cells, tiny_table
 from typer.testing import CliRunner
+from waiting import PATIENCE
 
 from jeanie.cli.app import app
 from jeanie.errors import DataError
@@ -190,7 +191,7 @@ def test_a_training_that_another_process_has_locked_is_left_to_it(data, whole, t
             shutil.copytree(
                 get_cell_folder(whole, cell), get_cell_folder(tmp_path, cell)
             )  # as the other process does
-        call.result(60)
+        call.result(PATIENCE)
 
 
 @pytest.mark.processes
