@@ -215,6 +215,7 @@ def test_wrong_samples_and_parameters_are_explained(classifier):
         JeanieClassifier(3).fit(MOTIONS, LABELS)
 
 
+@pytest.mark.plain
 def test_the_classifier_is_public_and_imported_on_first_use():
     assert jeanie.JeanieClassifier is JeanieClassifier
     code = "import jeanie, sys; print('sklearn' in sys.modules, jeanie.JeanieClassifier, 'sklearn' in sys.modules)"

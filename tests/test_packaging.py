@@ -6,7 +6,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.plain
 PROGRAM = """
 import torch, jeanie
 found = jeanie.trace(torch.rand(3, 4, 5, 3, 3))[0]

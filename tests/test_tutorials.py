@@ -51,6 +51,7 @@ def read_csv(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
+@pytest.mark.plain  # a training, which takes twice the time under the hook
 def test_the_researcher_compares_an_encoder_of_thirty_lines(workplace):
     printed = run_page("tutorials/researcher")
     lines = [line for line in (workplace / "my_encoder.py").read_text().splitlines() if line.strip()]

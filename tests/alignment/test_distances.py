@@ -174,6 +174,7 @@ def test_empty_batches_give_empty_tables(backend):
     assert distances(x[:0], x[:0], pairs="matched", backend=backend).shape == (0,)
 
 
+@pytest.mark.plain
 def test_a_large_table_never_exists_as_a_whole():
     """200 x 50 motions of 7x7 views: the costs alone would take 1.7 GB; the call may add a tenth of that."""
     import subprocess

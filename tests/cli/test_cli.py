@@ -172,6 +172,7 @@ def test_the_terminal_picture_shows_the_person_as_the_camera_sees_it():
     assert set(rows[5][1:]) <= {"\u2800"}
 
 
+@pytest.mark.plain
 def test_the_module_is_the_command(file):
     done = subprocess.run(
         [sys.executable, "-m", "jeanie", "info", str(file), "--json"], capture_output=True, check=True

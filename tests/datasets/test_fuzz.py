@@ -83,6 +83,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
+@pytest.mark.plain
 def test_a_thousand_damaged_files_end_in_a_motion_or_a_data_error():
     command = [sys.executable, str(SCRIPT), "--cases", "1000", "--seed", "1", "--json"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -209,12 +209,15 @@ def test_a_worker_that_exceeds_its_limits_is_ended_and_replaced(tmp_path, monkey
     reader = uploads.UploadReader(limits)
     path = tmp_path / "bad.bvh"
     path.write_bytes(b"HIERARCHY")
-    monkeypatch.setattr(uploads, "_WAIT_FACTOR", PATIENCE)  # processor time decides, however busy the machine is
+    monkeypatch.setattr(
+        uploads, "_WAIT_FACTOR", PATIENCE
+    )  # processor time decides, however busy the machine is
     try:
         for stand_in, words in ((read_slowly, "too much time"), (read_too_much, "too large")):
-            with monkeypatch.context() as patch, pytest.raises(DataError, match=words):
+            with monkeypatch.context() as patch:
                 patch.setattr(uploads, "_read", stand_in)
-                reader.read(path, None, None)
+                with pytest.raises(DataError, match=words):
+                    reader.read(path, None, None)
         with pytest.raises(DataError, match=r"^bad\.bvh, line 1"):  # a new worker reads the next file
             reader.read(path, None, None)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fuzz_bombs import is_within_promise
 
+pytestmark = pytest.mark.plain
 SCRIPT = Path(__file__).resolve().parents[2] / "fuzz_bombs.py"
 # the quick ones, at least one per reader; "make fuzz" reads them all
 NAMES = [
