@@ -94,7 +94,7 @@ def serve(
 
 def _has_users(place: str) -> bool:
     with Library(place) as store:
-        return Users(store).have_tokens()
+        return not Users(store).is_empty()
 
 
 def _make_app(

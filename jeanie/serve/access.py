@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from jeanie.recogniser.library.users import Users
@@ -49,12 +48,12 @@ class AccessRules:
 
     Args:
         config: Settings of the service.
-        users: Users of the library. If there are any, every request needs a token.
+        users: Users of the library. If there are any, every request needs a token, also after all of them were revoked.
     """
 
     def __init__(self, config: ServeConfig, users: Users) -> None:
         self._hash, self._users = config.token_hash, users
-        self._names = {"localhost", config.host, *config.host_names}
+        self._names = {name.lower() for name in ("localhost", config.host, *config.host_names)}
 
     def check_origin(self, method: str, headers: Mapping[str, str], is_stream: bool) -> None:
         """Raise Refusal unless the request is sent to this service, and not by the page of another site."""
@@ -76,7 +75,7 @@ class AccessRules:
     def identify(self, path: str, headers: Mapping[str, str]) -> Identity:
         """Return who sends a request; raise Refusal without a valid token if one is needed."""
         identity = self._find_identity(headers)
-        if identity is None and (self._hash is not None or self._users.have_tokens()):
+        if identity is None and (self._hash is not None or not self._users.is_empty()):
             raise Refusal(401, "needs the access token: Authorization: Bearer TOKEN, or log in at /login")
         if identity is not None and identity.token_id and path in _OPERATOR_PATHS:
             raise Refusal(403, "only for the token of --token-file, not for the token of a user")
@@ -111,11 +110,7 @@ class AccessRules:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self.accept_token(token)
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return None
-        text, _, signature = (cookie.value if cookie else "").rpartition(".")
+        text, _, signature = _find_cookie(headers.get("cookie", "")).rpartition(".")
         end, _, token_id = text.partition(".")
         if not (end.isascii() and end.isdigit() and len(end) < 16) or len(token_id) > 32:
             return None
@@ -135,6 +130,15 @@ class AccessRules:
         except ValueError:
             return False
         return True
+
+
+def _find_cookie(header: str) -> str:
+    """Return the value of our cookie. The cookies of other programs on this host need not follow any standard."""
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
 
 
 def _sign(text: str, key: str) -> str:

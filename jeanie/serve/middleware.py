@@ -2,27 +2,27 @@
 
 import asyncio
 import json
-import logging
 import re
 import secrets
 import time
 from collections.abc import MutableMapping
 from typing import Any
 
+from anyio import to_thread
 from fastapi import HTTPException
-from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jeanie.errors import JeanieError
 from jeanie.serve.access import AccessRules, RateLimiter, Refusal
+from jeanie.serve.logs import LOGGER
 from jeanie.serve.problems import MEDIA_TYPE, describe_problem
 from jeanie.serve.service import Service
 
-__all__ = ["LOGGER", "JsonFormatter", "Protection"]
+__all__ = ["Protection"]
 
-LOGGER = logging.getLogger("jeanie.serve")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _UPLOADS = re.compile(r"/api/v1/(library|[a-z]+/upload)")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _EXPLANATION = re.compile(r"/api/v1/explanations/")
 _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; "
@@ -40,22 +40,6 @@ _HEADERS = {
 }
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return a record as JSON."""
-        facts = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
-        if record.exc_info:
-            facts["exception"] = self.formatException(record.exc_info)
-        return json.dumps(facts)
-
-
 class Protection:
     """ASGI middleware around the whole application."""
 
@@ -70,22 +54,21 @@ class Protection:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        # the application needs no cookies, and reading a damaged one takes Python 3.11 seconds
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"cookie"]
         given = headers.get("x-request-id", "")
         scope["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        is_stream = scope["type"] == "websocket"
+        is_stream, refusal = scope["type"] == "websocket", None
         try:
             await self._check(scope, headers, is_stream)
-        except Refusal as refusal:
-            if is_stream:
-                await _refuse_stream(receive, send, refusal)
-                self._service.metrics.dropped.labels("refused").inc()
-            else:
-                await self._run(scope, receive, send, refusal)
-            return
+        except Refusal as error:
+            refusal = error
         if is_stream:
-            await self._app(scope, receive, send)
-        else:
+            await self._run_stream(scope, receive, send, refusal)
+        elif refusal is None:
             await self._run(scope, self._limit_body(scope, receive), send, None)
+        else:
+            await self._run(scope, receive, send, refusal)
 
     async def _check(self, scope: Scope, headers: dict[str, str], is_stream: bool) -> None:
         client = (scope.get("client") or ("", 0))[0]
@@ -94,7 +77,9 @@ class Protection:
         self._rules.check_origin(scope.get("method", "GET"), headers, is_stream)
         if not self._rules.is_open(scope["path"]):
             try:
-                scope["identity"] = await run_in_threadpool(self._rules.identify, scope["path"], headers)
+                scope["identity"] = await to_thread.run_sync(
+                    self._rules.identify, scope["path"], headers, limiter=self._service.access_threads
+                )
             except JeanieError as error:
                 LOGGER.exception(
                     "no access to the users", extra={"facts": {"request_id": scope["request_id"]}}
@@ -102,20 +87,21 @@ class Protection:
                 raise Refusal(503, "the library does not answer; try again later") from error
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Return ``receive`` with limits on the size of the body and on the time between its parts."""
+        """Return ``receive`` with limits on the size of the body, its rate, and the time between its parts."""
         limits = self._service.config.limits
         limit = limits.upload_bytes + 2**16 if _UPLOADS.fullmatch(scope["path"]) else limits.json_bytes
-        size = 0
+        size, start = 0, time.monotonic()
 
         async def receive_within_limits() -> Message:
             nonlocal size
-            is_body = not scope.get("body_is_complete")
+            rest = start + limits.body_seconds + size / limits.body_rate - time.monotonic()
+            seconds = None if scope.get("body_is_complete") else min(rest, limits.body_seconds)
             try:
-                async with asyncio.timeout(limits.body_seconds if is_body else None):
+                async with asyncio.timeout(seconds):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(
-                    408, f"no data for {limits.body_seconds:g} seconds; send it again"
+                    408, f"the request came too slowly: {size} bytes so far; send it again"
                 ) from None
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
@@ -127,6 +113,18 @@ class Protection:
             return message
 
         return receive_within_limits
+
+    async def _run_stream(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal | None) -> None:
+        """Serve a stream and log it when it ends."""
+        start = time.monotonic()
+        try:
+            if refusal is None:
+                await self._app(scope, receive, send)
+            else:
+                self._service.metrics.dropped.labels("refused").inc()
+                await _refuse_stream(receive, send, refusal)
+        finally:
+            _log(scope, "stream", start, {"status": 101 if refusal is None else 403})
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal | None) -> None:
         """Answer a request; count and log it."""
@@ -146,17 +144,18 @@ class Protection:
                 await _send_problem(send_with_headers, refusal, scope["path"])
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            seconds = time.monotonic() - start
-            self._service.metrics.requests.labels(scope["method"], route, str(status)).inc()
-            self._service.metrics.seconds.labels(route).observe(seconds)
-            facts = {
-                "request_id": scope["request_id"],
-                "method": scope["method"],
-                "path": scope["path"][:200],
-                "status": status,
-                "seconds": round(seconds, 4),
-            }
-            LOGGER.info("request", extra={"facts": facts})
+            method = (
+                scope["method"] if scope["method"] in _METHODS else "other"
+            )  # a client may invent any number
+            self._service.metrics.requests.labels(method, route, str(status)).inc()
+            self._service.metrics.seconds.labels(route).observe(time.monotonic() - start)
+            _log(scope, "request", start, {"method": scope["method"][:20], "status": status})
+
+
+def _log(scope: Scope, message: str, start: float, facts: dict[str, Any]) -> None:
+    user = scope["identity"].owner if "identity" in scope else ""
+    about = {"request_id": scope["request_id"], "path": scope["path"][:200], "user": user or None, **facts}
+    LOGGER.info(message, extra={"facts": {**about, "seconds": round(time.monotonic() - start, 4)}})
 
 
 def _add_headers(message: MutableMapping[str, Any], scope: Scope) -> None:

@@ -1,5 +1,6 @@
 """Errors as problem details (RFC 9457), with the texts of the command line."""
 
+import sqlite3
 from http import HTTPStatus
 from typing import Any
 
@@ -7,11 +8,21 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from jeanie.errors import ConfigError, DataError, JeanieError, ShapeError
+from jeanie.serve.logs import LOGGER
 
-__all__ = ["MEDIA_TYPE", "PROBLEMS", "Problem", "add_problem_handlers", "describe_problem", "make_problem"]
+__all__ = [
+    "MEDIA_TYPE",
+    "PROBLEMS",
+    "Problem",
+    "add_problem_handlers",
+    "describe_error",
+    "describe_problem",
+    "make_problem",
+]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -42,6 +53,17 @@ def describe_problem(status: int, detail: str) -> dict[str, Any]:
     ).model_dump()
 
 
+def describe_error(error: JeanieError, place: str) -> dict[str, Any]:
+    """Return an error as a problem. Clients need not know the place of the library, which may be a file or a server."""
+    if isinstance(error.__cause__, SQLAlchemyError | sqlite3.Error):
+        status = 503
+    elif isinstance(error, ConfigError):
+        status = 400
+    else:
+        status = 422 if isinstance(error, DataError | ShapeError) else 500
+    return describe_problem(status, _hide(place, str(error)))
+
+
 def make_problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     """Return a problem as a response."""
     return JSONResponse(describe_problem(status, detail), status, headers, MEDIA_TYPE)
@@ -56,10 +78,20 @@ def add_problem_handlers(app: FastAPI) -> None:
 
 
 def _answer_jeanie_error(request: Request, error: Exception) -> Response:
-    status = (
-        422 if isinstance(error, DataError | ShapeError) else 400 if isinstance(error, ConfigError) else 500
-    )
-    return make_problem(status, str(error))
+    assert isinstance(error, JeanieError)
+    problem = describe_error(error, _find_place(request))
+    if problem["status"] == 503:
+        LOGGER.error("the library does not answer", extra={"facts": {"detail": str(error)}})
+    return JSONResponse(problem, problem["status"], media_type=MEDIA_TYPE)
+
+
+def _find_place(request: Request) -> str:
+    place: str = request.app.state.service.recogniser.library.place
+    return place
+
+
+def _hide(place: str, text: str) -> str:
+    return text.replace(place, "the library")
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -67,7 +99,7 @@ def _answer_http_error(request: Request, error: Exception) -> Response:
     headers = dict(error.headers) if isinstance(error, HTTPException) and error.headers else None
     if error.status_code == 405 and isinstance(error.headers, dict):
         headers = dict(error.headers)
-    return make_problem(error.status_code, str(error.detail), headers)
+    return make_problem(error.status_code, _hide(_find_place(request), str(error.detail)), headers)
 
 
 def _answer_invalid_request(request: Request, error: Exception) -> Response:

@@ -27,7 +27,7 @@ from jeanie.serve.problems import PROBLEMS
 from jeanie.serve.recognition_routes import add_recognition_routes
 from jeanie.serve.recordings import describe_poses, find_movement
 from jeanie.serve.service import Service
-from jeanie.serve.uploads import make_upload_folder, save_upload
+from jeanie.serve.uploads import hide_folder, make_upload_folder, save_upload
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["STATIC", "make_router"]
@@ -109,8 +109,11 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
     ) -> schemas.Imported:
         """Add the actions of an exported library."""
         with make_upload_folder() as folder:
-            path = save_upload(file.file, "actions.jeanie", folder, service.config.limits.upload_bytes)
-            result = own.merge(path)
+            path = save_upload(
+                file.file, file.filename or "actions.jeanie", folder, service.config.limits.upload_bytes
+            )
+            with hide_folder(folder):
+                result = own.merge(path)
         return schemas.Imported(new=result.new, already=result.already)
 
 

@@ -1,7 +1,6 @@
 """Run the service until it is stopped, in one process or in several."""
 
 import ipaddress
-import logging
 import os
 import socket
 import sys
@@ -16,10 +15,11 @@ import torch
 import uvicorn
 
 from jeanie.errors import ConfigError
+from jeanie.serve.connections import drop_unread, limit_heads
+from jeanie.serve.logs import set_up_logs
 from jeanie.serve.metrics import METRICS_VARIABLE
-from jeanie.serve.middleware import LOGGER, JsonFormatter
 from jeanie.serve.settings import ServeConfig
-from jeanie.serve.workers import AppMaker, Supervisor, WorkerApp
+from jeanie.serve.workers import AppMaker, Supervisor, WorkerApp, freeze_memory
 
 __all__ = ["run_server"]
 
@@ -38,6 +38,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            freeze_memory()
             self._on_start()
 
 
@@ -97,6 +98,7 @@ def _configure(app: Any, config: ServeConfig) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        http=limit_heads(config.limits.head_seconds),
         ws_max_size=config.limits.message_bytes,
         ws_max_queue=config.limits.waiting,
         ws_per_message_deflate=False,  # it costs more time and memory per frame than everything else here
@@ -115,6 +117,7 @@ def _open_listener(config: ServeConfig) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        drop_unread(listener, config.limits.unread_seconds)
         listener.bind((config.host, config.port))
         listener.listen(_BACKLOG)
     except OSError as error:
@@ -128,12 +131,4 @@ def _open_listener(config: ServeConfig) -> socket.socket:
 def _set_up_process() -> None:
     torch.set_num_threads(1)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    _set_up_logs()
-
-
-def _set_up_logs() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    for logger in (LOGGER, logging.getLogger("uvicorn")):
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO if logger is LOGGER else logging.WARNING)
+    set_up_logs()

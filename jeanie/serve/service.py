@@ -5,6 +5,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 import torch
+from anyio import CapacityLimiter
 
 from jeanie.datasets.dataset import Dataset
 from jeanie.datasets.synthetic.dataset import open_synthetic
@@ -17,6 +18,7 @@ from jeanie.serve.uploads import UploadReader
 
 __all__ = ["Service"]
 
+_ACCESS_THREADS = 8
 _OWNERS = 64  # recognisers in memory, each with the encoded examples of one owner
 
 
@@ -40,6 +42,9 @@ class Service:
         self.recogniser, self.config = recogniser, config
         self.archive, self.cache = archive, cache
         self.lock, self.search_lock = threading.RLock(), threading.Lock()
+        self.access_threads = CapacityLimiter(
+            _ACCESS_THREADS
+        )  # the others may all wait for long computations
         self.metrics = Metrics()
         self.users = Users(recogniser.library)
         self.uploads = UploadReader(config.limits)

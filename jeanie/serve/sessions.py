@@ -24,7 +24,7 @@ from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.recogniser import Recognition
 from jeanie.recogniser.stream.frames import ArrivedFrames, read_frames
 from jeanie.recogniser.stream.stream import Event, Stream
-from jeanie.serve.problems import describe_problem
+from jeanie.serve.problems import describe_error, describe_problem
 from jeanie.serve.service import Service
 from jeanie.skeleton.motion import Motion
 
@@ -190,7 +190,7 @@ class StreamSession:
         try:
             self._recognise()
         except JeanieError as error:
-            self._answer({**describe_problem(422, str(error)), "type": "problem"})
+            self._answer({**describe_error(error, self._recogniser.library.place), "type": "problem"})
         except Exception:
             self._answer({**describe_problem(500, "an unexpected error ended the stream"), "type": "problem"})
             raise
@@ -309,7 +309,8 @@ class _LiveCounter:
 
     def _fail(self, label: str, error: JeanieError) -> None:
         self._label = None
-        self._answer({"type": "count", "label": label, "count": None, "detail": str(error)})
+        detail = describe_error(error, self._recogniser.library.place)["detail"]
+        self._answer({"type": "count", "label": label, "count": None, "detail": detail})
 
 
 def _may_be_control(text: str) -> bool:

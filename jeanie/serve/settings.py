@@ -26,7 +26,14 @@ class ServeLimits(Config):
     idle_seconds: float = Field(default=300, gt=0, description="seconds without a message that end a stream")
     send_seconds: float = Field(default=10, gt=0, description="seconds that a client has to accept a message")
     waiting: int = Field(default=64, ge=1, description="messages that wait in each direction of a stream")
+    head_seconds: float = Field(default=15, gt=0, description="seconds until a request has sent its headers")
     body_seconds: float = Field(default=60, gt=0, description="seconds between two parts of a request body")
+    body_rate: float = Field(
+        default=2**14, gt=0, description="least bytes per second of a request body after these seconds"
+    )
+    unread_seconds: int = Field(
+        default=30, ge=1, description="seconds until a client that reads nothing is dropped (Linux)"
+    )
     requests_per_second: float = Field(
         default=50, gt=0, description="mean rate of requests per client address"
     )
@@ -35,6 +42,7 @@ class ServeLimits(Config):
     check_seconds: float = Field(
         default=5, ge=0, description="seconds between checks of the token of a stream"
     )
+    uploads: int = Field(default=8, ge=1, description="uploaded files that wait to be read")
     parse_seconds: int = Field(default=20, ge=1, description="processor time to read an uploaded file")
     parse_bytes: int = Field(default=2**30, ge=2**20, description="memory to read an uploaded file")
 

@@ -12,8 +12,8 @@ import json
 import time
 from contextlib import suppress
 
+from anyio import to_thread
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from starlette.concurrency import run_in_threadpool
 
 from jeanie.serve.access import AccessRules, Identity
 from jeanie.serve.service import Service
@@ -21,7 +21,7 @@ from jeanie.serve.sessions import StreamSession
 
 __all__ = ["make_stream_router"]
 
-INVALID, TOO_LARGE, TRY_LATER, POLICY = 1007, 1009, 1013, 1008
+INVALID, TOO_LARGE, FAILED, TRY_LATER, POLICY = 1007, 1009, 1011, 1013, 1008
 _POLL_SECONDS = 0.005
 
 
@@ -102,13 +102,14 @@ async def _send(socket: WebSocket, session: StreamSession, service: Service) -> 
             await _close(socket, service, POLICY, "the client reads too slowly")
             return
         if answer["type"] == "problem":
-            await _close(socket, service, INVALID, answer["detail"])
+            code = INVALID if answer["status"] < 500 else FAILED
+            await _close(socket, service, code, answer["detail"])
             return
 
 
 async def _watch_token(socket: WebSocket, service: Service, rules: AccessRules, identity: Identity) -> None:
     """End the stream soon after the token of its user was revoked."""
-    while await run_in_threadpool(rules.is_valid, identity):
+    while await to_thread.run_sync(rules.is_valid, identity, limiter=service.access_threads):
         await asyncio.sleep(service.config.limits.check_seconds)
     await _close(socket, service, POLICY, "the access token was revoked")
 

@@ -4,13 +4,16 @@ import os
 import re
 import tempfile
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import IO
 
 import torch
+from fastapi import HTTPException
 
 from jeanie.compute.processes import set_environment
 from jeanie.datasets.formats.isolated_child import limit_process
@@ -21,7 +24,7 @@ from jeanie.serve.settings import ServeLimits
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["UploadReader", "make_upload_folder", "save_upload"]
+__all__ = ["UploadReader", "hide_folder", "make_upload_folder", "save_upload"]
 
 _WAIT_FACTOR = 6  # of processor time: the machine may be busy with other work
 _START_SECONDS = 120  # to import torch on a busy machine
@@ -33,6 +36,7 @@ class UploadReader:
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits, self._lock = limits, threading.Lock()
+        self._places = threading.BoundedSemaphore(limits.uploads)
         self._pool: ProcessPoolExecutor | None = None
 
     def start(self) -> None:
@@ -51,25 +55,34 @@ class UploadReader:
         Raises:
             DataError: The file cannot be read within the limits. Messages name the file without its folder.
             ConfigError: The format or the layout is unknown.
+            HTTPException: Too many files wait.
         """
-        limits = self._limits
         if layout is not None and layout not in LAYOUTS:  # a path would read a file of the service
             raise ConfigError(f"no layout {layout[:40]!r}; the known ones are {', '.join(LAYOUTS)}")
+        if not self._places.acquire(blocking=False):
+            raise HTTPException(503, "too many files wait to be read; try again", {"retry-after": "5"})
+        try:
+            result = self._read_in_worker(path, form, layout)
+        finally:
+            self._places.release()
+        if isinstance(result, Record):
+            return decode(result, path.name)
+        kind, message = result
+        raise (ConfigError if kind == "ConfigError" else DataError)(message)
+
+    def _read_in_worker(self, path: Path, form: str | None, layout: str | None) -> Record | tuple[str, str]:
+        limits = self._limits
         with self._lock:
             pool = self._open_pool()
             try:
                 pool.submit(os.getpid).result(_START_SECONDS)
                 task = pool.submit(_read, path, form, layout, limits.parse_bytes, limits.parse_seconds)
-                result = task.result(_WAIT_FACTOR * limits.parse_seconds)
+                return task.result(_WAIT_FACTOR * limits.parse_seconds)
             except (BrokenProcessPool, TimeoutError):
                 self._end_pool()
                 raise DataError(
                     f"{path.name}: reading it took too much time or memory; the file is damaged, or cut it into clips"
                 ) from None
-        if isinstance(result, Record):
-            return decode(result, path.name)
-        kind, message = result
-        raise (ConfigError if kind == "ConfigError" else DataError)(message)
 
     def _open_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -102,6 +115,15 @@ def save_upload(content: IO[bytes], name: str, folder: str, limit: int) -> Path:
     return path
 
 
+@contextmanager
+def hide_folder(folder: str) -> Iterator[None]:
+    """Let errors name an uploaded file without its folder."""
+    try:
+        yield
+    except JeanieError as error:
+        raise type(error)(str(error).replace(f"{folder}{os.sep}", "")) from error.__cause__
+
+
 def _end_with_parent() -> None:
     """Make a worker process end when the service is killed."""
     parent = parent_process()
@@ -121,10 +143,11 @@ def _read(
     torch.set_num_threads(1)
     limit_process(memory, seconds)
     try:
-        motion = read_motion(path, format=form, layout=layout)
+        with hide_folder(str(path.parent)):
+            motion = read_motion(path, format=form, layout=layout)
         return encode(motion.replace(name=path.name))
     except JeanieError as error:
-        return type(error).__name__, str(error).replace(f"{path.parent}{os.sep}", "")
+        return type(error).__name__, str(error)
     except MemoryError:
         return "DataError", f"{path.name}: too large for one recording; cut it into clips"
 

@@ -1,5 +1,6 @@
 """Worker processes with one socket: they share its connections evenly, and are replaced when they end."""
 
+import gc
 import mmap
 import os
 import signal
@@ -19,10 +20,10 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from jeanie._internal.files import write_atomically
-from jeanie.serve.middleware import LOGGER
+from jeanie.serve.logs import LOGGER
 from jeanie.serve.settings import ServeConfig
 
-__all__ = ["AppMaker", "ConnectionCounts", "SharedListener", "Supervisor", "WorkerApp"]
+__all__ = ["AppMaker", "ConnectionCounts", "SharedListener", "Supervisor", "WorkerApp", "freeze_memory"]
 
 AppMaker = Callable[[ServeConfig], FastAPI]
 """Makes the application. Worker processes call it, so it must be a function of a module, or a partial of one."""
@@ -133,11 +134,18 @@ class WorkerApp:
             async def send_and_report(message: Any) -> None:
                 await send(message)
                 if message["type"] == "lifespan.startup.complete":
+                    freeze_memory()
                     write_atomically(folder / _READY, b"")
 
             await app(scope, receive, send_and_report if scope["type"] == "lifespan" else send)
 
         return serve
+
+
+def freeze_memory() -> None:
+    """Exempt what exists now from garbage collection: libraries and model are never garbage, but many objects."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Worker(Process):

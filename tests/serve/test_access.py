@@ -13,9 +13,12 @@ from typer.testing import CliRunner
 
 from jeanie.cli.app import app as commands
 from jeanie.errors import ConfigError
+from jeanie.recogniser.library.library import Library
+from jeanie.recogniser.library.users import Users
 from jeanie.recogniser.recogniser import Recogniser
-from jeanie.serve.access import AccessRules, RateLimiter, Refusal
+from jeanie.serve.access import AccessRules, Identity, RateLimiter, Refusal
 from jeanie.serve.app import make_app
+from jeanie.serve.middleware import Protection
 from jeanie.serve.settings import ServeConfig, ServeLimits, read_token
 
 TOKEN = "0123456789abcdef0123"
@@ -25,8 +28,8 @@ HASH = hashlib.sha256(TOKEN.encode()).hexdigest()
 class NoUsers:
     """The users of a library that has none."""
 
-    def have_tokens(self):
-        return False
+    def is_empty(self):
+        return True
 
     def find_by_token(self, token):
         return None
@@ -46,6 +49,11 @@ def token_client(shipped_model, tmp_path):
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000", "192.168.1.5"])
 def test_known_hosts_are_accepted(client, host):
     assert client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_names_of_hosts_have_no_case():
+    rules = AccessRules(ServeConfig(host_names=("Jeanie.Example.org",)), NoUsers())
+    rules.check_origin("GET", {"host": "jeanie.example.ORG:443"}, False)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +108,43 @@ def test_the_login_form_gives_a_cookie(token_client):
     assert "samesite=strict" in cookie
     assert TOKEN not in cookie
     assert token_client.get("/api/v1/actions").status_code == 200
+
+
+def test_cookies_of_other_programs_do_no_harm(token_client):
+    token_client.post("/login", data={"token": TOKEN})
+    own = f"jeanie_session={token_client.cookies['jeanie_session']}"
+    token_client.cookies.clear()
+    for other in ('{"a": 1}', 'a="b; c', "=", "\xff\x01"):
+        headers = {"cookie": f"{other}; {own};{other}".encode("latin-1")}
+        assert token_client.get("/api/v1/actions", headers=headers).status_code == 200
+
+
+@pytest.mark.plain  # the application is a stand-in
+def test_the_application_sees_no_cookie(client):
+    async def find_cookie(scope, receive, send):
+        seen.extend(name for name, _ in scope["headers"])
+
+    seen, service = [], client.app.state.service
+    protected = Protection(find_cookie, service, AccessRules(service.config, service.users))
+    TestClient(protected, base_url="http://localhost", raise_server_exceptions=False).get(
+        "/healthz", headers={"cookie": 'a="\\'}
+    )
+    assert b"host" in seen
+    assert b"cookie" not in seen
+
+
+@pytest.mark.plain  # the users are those of a library
+def test_a_service_whose_users_are_all_revoked_is_not_open_to_everyone(tmp_path):
+    with Library(tmp_path / "library.db") as library:
+        users = Users(library)
+        rules = AccessRules(ServeConfig(), users)
+        assert rules.identify("/", {}) == Identity()
+        token = users.add("ann")
+        assert rules.identify("/", {"authorization": f"Bearer {token}"}).owner == "ann"
+        users.revoke("ann")
+        for headers in ({}, {"authorization": f"Bearer {token}"}):
+            with pytest.raises(Refusal):
+                rules.identify("/", headers)
 
 
 def test_a_client_that_asks_too_often_is_refused(token_client):

@@ -125,7 +125,9 @@ def test_a_negative_example_changes_the_answer(taught_client):
 def test_a_negative_example_needs_its_action(client):
     refused = enrol(client, "nobody", make_take(), negative=True)
     assert refused.status_code == 404
-    assert "no action 'nobody'" in refused.json()["detail"]
+    assert refused.json()["detail"].startswith(
+        "the library: no action 'nobody'"
+    )  # its place is not for clients
 
 
 def test_an_explanation_has_data_and_a_page(taught_client):
@@ -148,6 +150,7 @@ def test_the_library_is_exported_and_imported(taught_client):
     assert "bow" in [one["label"] for one in taught_client.get(f"{API}/actions").json()["actions"]]
     damaged = taught_client.post(f"{API}/library", files={"file": ("x.jeanie", export.content[:100])})
     assert damaged.status_code == 422
+    assert damaged.json()["detail"].startswith("x.jeanie: ")
 
 
 @pytest.mark.plain  # FastAPI passes an UploadFile of Starlette
@@ -271,10 +274,23 @@ def test_nothing_to_explain_says_what_to_do(shipped_model, tmp_path):
         assert client.get("/readyz").status_code == 503
 
 
+def test_a_library_that_fails_is_no_fault_of_the_request(client, shipped_model, tmp_path):
+    place = tmp_path / "library.db"
+    with Recogniser.load(place, model=shipped_model) as recogniser:
+        removed = TestClient(make_app(recogniser), base_url="http://127.0.0.1", raise_server_exceptions=False)
+        assert removed.get(f"{API}/actions").status_code == 200
+        place.unlink()
+        for answer in (removed.get(f"{API}/actions"), enrol(removed, "lost", make_take())):
+            assert answer.status_code == 503  # nothing is acknowledged that would be lost
+            assert str(tmp_path) not in answer.text
+
+
 def test_operations(client):
     assert client.get("/healthz").text == "ok"
     assert client.get("/readyz").text == "ready"
+    assert client.request("BREW", "/healthz").status_code == 405
     metrics = client.get("/metrics").text
+    assert "BREW" not in metrics  # invented methods would fill the memory
     assert 'jeanie_requests_total{method="GET",route="/healthz",status="200"}' in metrics
     assert client.get("/nothing").json()["status"] == 404
     assert client.put(f"{API}/actions").status_code == 405

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import httpx2
 import pytest
+from fastapi import HTTPException
 from running import run_service
 from takes import make_take
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -202,6 +203,20 @@ def read_too_much(path, form, layout, memory, seconds):
         return [bytes(2**24) for _ in range(10_000)]
     except MemoryError:
         return "DataError", f"{path.name}: too large"
+
+
+def test_uploads_beyond_the_limit_are_refused(tmp_path, monkeypatch):
+    reader = uploads.UploadReader(ServeLimits(uploads=1))
+
+    def read_another(path, form, layout):
+        with pytest.raises(HTTPException, match="503"):
+            reader.read(path, form, layout)
+        return "DataError", "read"
+
+    monkeypatch.setattr(reader, "_read_in_worker", read_another)
+    for _ in range(2):
+        with pytest.raises(DataError, match="read"):
+            reader.read(tmp_path / "a.bvh", None, None)
 
 
 def test_a_worker_that_exceeds_its_limits_is_ended_and_replaced(tmp_path, monkeypatch):

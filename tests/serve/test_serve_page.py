@@ -256,9 +256,11 @@ def test_everything_works_with_the_keyboard_alone(page):
     assert read_focus(page) == "Stop"
     tab_to(page, "Name of the movement")
     page.keyboard.type("seen live")
-    tab_to(page, "Record")
+    tab_to(page, "Stop by itself when I stand still")
+    page.keyboard.press("Space")
+    tab_to(page, "Record", "Shift+Tab")
     page.keyboard.press("Enter")
-    wait_for(lambda: page.locator("#countdown").inner_text() in ("3", "2", "1"), "the countdown")
+    wait_for(lambda: page.locator("#countdown").inner_text() in set("54321"), "the countdown")
     wait_for(lambda: int(read_state(page, "recorded") or 0) >= 25, "a take")
     assert read_focus(page) == "Stop recording"
     page.keyboard.press("Enter")

@@ -33,9 +33,9 @@ STEP = 3  # frames between two pictures of it
 SOURCES = [3] * 11 + [4, 8, 5, 9, 6, 10, 7, 11, 7, 11, 7, 11] + [12, 16, 13, 17, 14, 18, 15, 19, 15, 19]
 # seconds at which each motion begins: action, subject, camera
 SCRIPT = (
-    (4.6, "wave", 0, "centre"),
-    (11.5, "wave", 2, "right"),
-    (19.0, "bow", 1, "centre"),
+    (6.6, "wave", 0, "centre"),
+    (13.5, "wave", 2, "right"),
+    (21.0, "bow", 1, "centre"),
 )
 SECONDS = 60.0
 WORKER = """
@@ -170,12 +170,11 @@ def _play_script(page: Page, after_step: Callable[[], None] = lambda: None) -> N
     page.get_by_label("Name of the movement").fill("wave")
     clock.wait(1.0)
     page.get_by_role("button", name="Record", exact=True).click()
-    clock.wait(8.6)
-    page.get_by_role("button", name="Stop recording").click()
+    clock.wait(11.9)  # the recording has stopped by itself
     page.locator("#take").wait_for()
-    clock.wait(10.6)
+    clock.wait(12.8)
     page.locator("#keep").click()
-    clock.wait(23.6)
+    clock.wait(25.6)
 
 
 def record_page() -> None:

@@ -41,6 +41,7 @@ _ADVICE = {
     "not a database": "give another file, or restore this one",
     "malformed": "restore it from an export or a backup",
     "locked": "another program holds the lock; try again later",
+    "removed or replaced": "put it back, or start the program again",
     "lock timeout": "another program holds the lock; try again later",
 }
 
@@ -122,6 +123,7 @@ def _advise(message: str, place: str) -> str:
 
 def _create_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": WAIT_SECONDS})
+    file = _DatabaseFile(url.database)
 
     def configure(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 would begin late and leave CREATE TABLE outside
@@ -133,11 +135,34 @@ def _create_sqlite_engine(url: URL) -> Engine:
         options = connection.get_execution_options()
         if options.get("migrates"):  # a table that is made again would take the rows that refer to it with it
             connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        file.check()
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("write") else "BEGIN")
 
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", begin)
     return engine
+
+
+class _DatabaseFile:
+    """A database file that must stay the same: what is written to a removed file is lost when it is closed."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+
+    def check(self) -> None:
+        """Raise an error if the file is no longer the one of the first transaction."""
+        if not self._path or self._path == ":memory:":
+            return
+        try:
+            facts = os.stat(self._path)
+            identity = (facts.st_dev, facts.st_ino)
+        except FileNotFoundError:
+            identity = None
+        if self._identity is None:
+            self._identity = identity
+        elif identity != self._identity:
+            raise sqlite3.OperationalError("the file was removed or replaced while it is in use")
 
 
 def _create_postgres_engine(url: URL) -> Engine:

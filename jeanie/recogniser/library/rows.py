@@ -25,6 +25,9 @@ __all__ = [
     "write_setting",
 ]
 
+_DIRECTIONS = set(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # they could reverse the text around a name
 _BATCH_BYTES = 2**22  # bytes of joints per batch; a larger example is a batch of its own
 
 
@@ -68,8 +71,11 @@ def normalise_name(name: str, what: str = "a label") -> str:
     trimmed = unicodedata.normalize("NFC", name.strip())
     if not 0 < len(trimmed) <= MAX_NAME:
         raise ConfigError(f"{what} has 1 to {MAX_NAME} characters, got {len(trimmed)}: {trimmed[:40]!r}")
-    if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in trimmed):
+    kinds = [unicodedata.category(letter) for letter in trimmed]
+    if any(kind in ("Cc", "Cs", "Zl", "Zp") for kind in kinds) or _DIRECTIONS & set(trimmed):
         raise ConfigError(f"{what} has no control characters or line breaks, got {trimmed[:60]!r}")
+    if all(kind in ("Cf", "Zs") for kind in kinds):
+        raise ConfigError(f"{what} has visible characters, got {trimmed[:60]!r}")
     return trimmed
 
 

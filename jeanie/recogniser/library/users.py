@@ -76,11 +76,10 @@ class Users:
             rows = connection.execute(query).all()
         return [User(row.name, row.created, row.token_id is not None) for row in rows]
 
-    def have_tokens(self) -> bool:
-        """Return whether any user has a token."""
-        query = select(users.c.name).where(users.c.token_id.is_not(None)).limit(1)
+    def is_empty(self) -> bool:
+        """Return whether there is no user, not even one whose token was revoked."""
         with database_errors(self._place), transaction(self._engine, write=False) as connection:
-            return connection.scalar(query) is not None
+            return connection.scalar(select(users.c.name).limit(1)) is None
 
     def revoke(self, name: str) -> None:
         """Make the token of a user invalid at once. The user's examples stay."""

@@ -22,7 +22,12 @@ export async function request(method, path, body) {
 /** The query part of an address for an action. */
 export const ofLabel = (label) => `?label=${encodeURIComponent(label)}`;
 
-/** A stream of frames to the service: calls ``onEvent`` for each movement, ``onCount`` for each repetition, ``onClose`` with a reason at the end. */
+const LOST = [1001, 1006, 1011, 1012];  // codes of a service that has ended, is starting again, or cannot be reached
+
+/**
+ * A stream of frames to the service: calls ``onEvent`` for each movement, ``onCount`` for each repetition, and ``onClose`` at the end
+ * with a reason, and whether another stream may be opened.
+ */
 export class Stream {
   constructor({ threshold, people, count }, { onEvent, onCount, onClose }) {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
@@ -45,7 +50,7 @@ export class Stream {
       if (message.type === "problem") this.problem = message.detail;
     });
     this.socket.addEventListener("close", ({ code, reason }) => {
-      onClose(code === 1000 || code === 1005 ? "" : this.problem || reason || "The connection to the service ended.");
+      onClose(code === 1000 || code === 1005 ? "" : this.problem || reason || "The connection to the service ended.", LOST.includes(code));
       this.resolve();
     });
   }

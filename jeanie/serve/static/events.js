@@ -6,7 +6,6 @@ import { showTimeline } from "/static/timeline.js";
 const LAST_MILLISECONDS = 3000;
 const MOST = 60;  // movements on the page
 const find = (id) => document.getElementById(id);
-const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 const percent = (value) => `${Math.round(100 * value)} %`;
 
 export function showEvents(page) {
@@ -69,18 +68,19 @@ export function showEvents(page) {
     chosen = event;
     const name = nameOf(event), dialog = find("event-dialog");
     find("event-title").textContent = name ?? "Unknown movement";
-    find("event-text").textContent = event.frames ? "Comparing with the nearest example." : `Confidence ${percent(event.confidence)}.`;
+    const hasRecording = Boolean(event.frames || event.file);
+    find("event-text").textContent = hasRecording ? "Comparing with the nearest example." : `Confidence ${percent(event.confidence)}.`;
     find("event-page").hidden = true;
-    find("correct-form").hidden = !event.frames;
+    find("correct-form").hidden = !hasRecording;
     find("correct-label").value = "";
     find("was-nothing").hidden = event.label === null;
     find("wrong-label").textContent = event.label ?? "";
     dialog.showModal();
-    if (!event.frames) return;
+    if (!hasRecording) return;
     try {
-      const { answer, explanation, page: address } = await request("POST", "/explain", { frames: event.frames, threshold: threshold() });
+      const { answer, page: address } = await send("/explain", event, { threshold: threshold() });
       if (chosen !== event) return;
-      find("event-text").textContent = `Nearest action in the library now: ${answer.nearest}, confidence ${percent(answer.confidence)}. ${sentence(explanation.text)}`;
+      find("event-text").textContent = `Nearest action in the library now: ${answer.nearest}, confidence ${percent(answer.confidence)}.`;
       find("event-page").src = address;
       find("event-page").hidden = false;
     } catch (error) {
@@ -88,8 +88,17 @@ export function showEvents(page) {
     }
   }
 
+  /** Send the recording of a movement: its frames, or the file that it came from. */
+  function send(path, { frames, file }, values) {
+    if (!file) return request("POST", path, { frames, ...values });
+    const form = new FormData();
+    form.append("file", file);
+    for (const [name, value] of Object.entries(values)) form.append(name, String(value));
+    return request("POST", `${path}/upload`, form);
+  }
+
   async function correct(label, negative) {
-    const added = await request("POST", "/examples", { label, frames: chosen.frames, negative });
+    const added = await send("/examples", chosen, { label, negative });
     page.say(negative ? `This movement will not be called ${added.label} again.` : `Added as an example of ${added.label}.`);
     if (!negative) {
       chosen.label = added.label;
@@ -143,8 +152,8 @@ export function showEvents(page) {
       if (!page.takes.isBusy()) showLast(events.at(-1));
       if (nameOf(event) !== null) page.guide.finish("again");
     },
-    addAnswer(name, answer) {
-      addEvent({ ...answer, frames: null }, `${percent(answer.confidence)} · ${name}`);
+    addAnswer(file, answer) {
+      addEvent({ ...answer, frames: null, file }, `${percent(answer.confidence)} · ${file.name}`);
     },
   };
 }

@@ -24,6 +24,15 @@ function ask(dialog) {
 }
 
 export function showLibrary(page) {
+  const open = new Set();  // labels whose list of examples is open
+  const fill = new WeakMap();  // functions that request what an action shows, called when it comes into view
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target } of entries.filter(({ isIntersecting }) => isIntersecting)) {
+      observer.unobserve(target);
+      fill.get(target)().catch(page.complain);
+    }
+  }, { rootMargin: "200px" });
+
   /** Show the actions again. The focus stays where it is, or goes to the list if its button is no longer there. */
   async function refresh() {
     const { actions } = await request("GET", "/actions");
@@ -31,16 +40,19 @@ export function showLibrary(page) {
     if (actions.length) page.guide.finish("record");
     find("no-actions").hidden = actions.length > 0;
     find("labels").replaceChildren(...actions.map(({ label }) => make("option", "", { value: label })));
-    const items = await Promise.all(actions.map(makeAction));
-    const focused = find("actions").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") ?? "" : null;
-    const open = [...find("actions").querySelectorAll("details[open]")].map(({ dataset }) => dataset.label);
-    find("actions").replaceChildren(...items);
-    for (const details of find("actions").querySelectorAll("details")) details.open = open.includes(details.dataset.label);
-    if (focused !== null) (find("actions").querySelector(`[aria-label="${CSS.escape(focused)}"]`) ?? find("library-title")).focus();
+    const shown = new Map([...find("actions").children].map((item) => [item.dataset.facts, item]));
+    const items = actions.map((action) => shown.get(JSON.stringify(action)) ?? makeAction(action));
+    const list = find("actions"), focused = list.contains(document.activeElement) ? document.activeElement : null;
+    for (const item of [...list.children].filter((one) => !items.includes(one))) item.remove();
+    items.forEach((item, place) => { if (list.children[place] !== item) list.insertBefore(item, list.children[place] ?? null); });
+    if (focused && document.activeElement !== focused) {
+      (list.querySelector(`[aria-label="${CSS.escape(focused.getAttribute("aria-label") ?? "")}"]`) ?? find("library-title")).focus();
+    }
   }
 
-  async function makeAction({ label, examples, negative }) {
-    const item = make("li"), canvas = make("canvas", "", { class: "body", role: "img", "aria-label": `example of ${label}` });
+  function makeAction(action) {
+    const { label, examples, negative } = action;
+    const item = make("li", "", { "data-facts": JSON.stringify(action) }), canvas = make("canvas", "", { class: "body", role: "img", "aria-label": `example of ${label}` });
     const facts = count(examples, "example") + (negative ? `, ${negative} negative` : "");
     const buttons = make("div", "", { class: "buttons" });
     const rename = make("button", "Rename", { type: "button", "aria-label": `Rename ${label}` });
@@ -49,16 +61,19 @@ export function showLibrary(page) {
     forget.addEventListener("click", page.guard(() => deleteAction(label)));
     buttons.append(rename, forget);
     item.append(canvas, make("h3", label), make("p", facts), buttons);
-    const listed = await request("GET", `/examples${ofLabel(label)}`);
-    item.append(makeExamples(listed));
-    if (listed.examples.length) {
-      request("GET", `/examples/${listed.examples.at(-1)}`).then((motion) => playBody(canvas, motion), page.complain);
-    }
+    fill.set(item, async () => {
+      const listed = await request("GET", `/examples${ofLabel(label)}`);
+      item.append(makeExamples(listed));
+      if (listed.examples.length) playBody(canvas, await request("GET", `/examples/${listed.examples.at(-1)}`));
+    });
+    observer.observe(item);
     return item;
   }
 
   function makeExamples({ label, examples, negative }) {
-    const details = make("details", "", { "data-label": label }), list = make("ul", "", { class: "examples" });
+    const details = make("details"), list = make("ul", "", { class: "examples" });
+    details.open = open.has(label);
+    details.addEventListener("toggle", () => open[details.open ? "add" : "delete"](label));
     const row = (number, kind) => {
       const item = make("li", `${kind} ${number}`);
       const button = make("button", "Delete", { type: "button", "aria-label": `Delete ${kind.toLowerCase()} ${number} of ${label}` });

@@ -12,6 +12,10 @@ const find = (id) => document.getElementById(id);
 const root = document.documentElement;
 const KEEP_SECONDS = 90;  // of past frames
 const MAX_WAITING = 30;  // frames that a video may be ahead of the service
+const RETRY_MILLISECONDS = 1000;
+const UNSEEN_SECONDS = 2;
+
+let seenAt = 0;  // time of the last frame with a person
 
 const page = {
   finder: new PoseFinder(),
@@ -71,6 +75,7 @@ function setSource(kind) {
   const hadFocus = [find("camera"), find("stop")].includes(document.activeElement);
   page.source = kind;
   find("stage").dataset.source = kind || "none";
+  find("stage-hint").textContent = "No picture yet.";
   find("stage-hint").hidden = Boolean(kind);
   find("stop").hidden = !kind;
   find("camera").hidden = Boolean(kind);
@@ -89,20 +94,48 @@ async function preparePose() {
   await page.finder.startSource();
 }
 
-function openStream() {
+function startSource(kind) {
   page.frames = [];
   root.dataset.frames = "0";
+  seenAt = 0;
   page.counter.reset();
   page.events.startSource();
+  openStream();
+  setSource(kind);
+}
+
+/** Open a stream to the service. */
+function openStream() {
   const stream = new Stream(
     { threshold: page.events.threshold(), people: page.finder.options.people, count: page.counter.action() },
     {
       onEvent: (event) => page.events.add(event),
       onCount: (message) => page.counter.show(message),
-      onClose: (reason) => { if (reason && page.stream === stream) page.complain(reason); },
+      onClose: (reason, isLost) => {
+        if (page.stream !== stream || !reason) return;
+        const isRetried = isLost && page.source === "camera";
+        page.complain(isRetried ? `${reason} Connecting again.` : reason);
+        if (isRetried) reopenStream(stream);
+      },
     },
   );
   page.stream = stream;
+}
+
+/** Open another stream for the camera when the service answers: it may have been started again. */
+async function reopenStream(stream) {
+  await new Promise((resolve) => setTimeout(resolve, RETRY_MILLISECONDS));
+  if (page.stream !== stream) return;
+  try {
+    await request("GET", "/status");
+  } catch {
+    reopenStream(stream);
+    return;
+  }
+  if (page.stream !== stream) return;
+  openStream();
+  page.complain(null);
+  page.say("Connected again.");
 }
 
 /** Look at one picture; the frame goes to the service, the pose over the picture. */
@@ -115,8 +148,17 @@ async function look(picture, width, height, seconds, run) {
   while (page.source === "camera" && page.frames[0].t < seconds - KEEP_SECONDS) page.frames.shift();
   page.stream.sendFrame({ t, layout: LAYOUT, ...(people.length > 1 ? { persons: people } : { joints: people[0] }) });
   page.events.setTime(t);
-  page.takes.onFrame(people.some((joints) => joints.length > 0));
+  page.takes.onFrame(page.frames.at(-1));
+  showHint(t, people);
   root.dataset.frames = String(Number(root.dataset.frames) + 1);
+}
+
+/** Say so if the camera has seen nobody for a while. */
+function showHint(t, people) {
+  if (people.some((joints) => joints.length)) seenAt = t;
+  const isMissing = page.source === "camera" && t - seenAt > UNSEEN_SECONDS;
+  find("stage-hint").textContent = isMissing ? "Nobody is seen. Step back until your whole body is in the picture." : "No picture yet.";
+  find("stage-hint").hidden = !isMissing;
 }
 
 async function startCamera() {
@@ -135,8 +177,7 @@ async function startCamera() {
   }
   video.srcObject = media;
   await video.play();
-  openStream();
-  setSource("camera");
+  startSource("camera");
   page.guide.finish("source");
   page.say("The camera is on.");
   const start = performance.now();
@@ -171,8 +212,7 @@ async function openVideo(file) {
     video.onloadeddata = resolve;
     video.onerror = () => reject(new Error(`${file.name}: this browser cannot play this video.`));
   });
-  openStream();
-  setSource("video");
+  startSource("video");
   page.guide.finish("source");
   let count = 0;
   for await (const { picture, seconds } of listPictures(video)) {
@@ -203,7 +243,7 @@ async function openSkeleton(file) {
   } else {
     form.append("threshold", String(page.events.threshold()));
     const answer = await request("POST", "/recognise/upload", form);
-    page.events.addAnswer(file.name, answer);
+    page.events.addAnswer(file, answer);
     page.say(`${file.name}: ${answer.label ?? "unknown"}. To enrol a file, enter a name first.`);
   }
 }

@@ -2,8 +2,9 @@
 
 import { request } from "/static/api.js";
 import { playBody, stopBody } from "/static/body.js";
+import { watchStillness } from "/static/stillness.js";
 
-const COUNTDOWN = 3;  // seconds
+const COUNTDOWN = 5;  // seconds to step back
 const LONGEST = 30;  // seconds of one take
 const find = (id) => document.getElementById(id);
 
@@ -13,7 +14,7 @@ export function showTakes(page) {
   let start = null;      // time at which the recording began
   let counting = 0;      // number of the countdown that runs
   let hasVideo = false;
-  let seen = 0, missed = 0;
+  let isStill = null;    // whether the person of the recording stands still after a movement
 
   function update() {
     const isLive = page.source === "camera";
@@ -25,6 +26,7 @@ export function showTakes(page) {
   function showRecording(isOn) {
     find("record").textContent = isOn ? "Stop recording" : "Record";
     find("record").setAttribute("aria-pressed", String(isOn));
+    if (!isOn) find("recording").hidden = true;
   }
 
   async function count() {
@@ -42,11 +44,13 @@ export function showTakes(page) {
     if (start !== null) return stopRecording();
     if (counting && !find("countdown").hidden) return cancel();
     showRecording(true);
+    find("stage").scrollIntoView({ block: "nearest" });  // on a phone, the button is below the picture
     page.say(`Recording starts in ${COUNTDOWN} seconds.`);
     if (!await count() || page.source !== "camera") return showRecording(false);
     start = page.frames.at(-1)?.t ?? 0;
-    seen = missed = 0;
-    page.say("Recording. Do the movement, then choose Stop recording.");
+    isStill = watchStillness();
+    find("recording").hidden = false;
+    page.say(`Recording. Do the movement, then ${find("hands-free").checked ? "stand still" : "choose Stop recording"}.`);
   }
 
   async function stopRecording() {
@@ -119,14 +123,13 @@ export function showTakes(page) {
       hasVideo = true;
       update();
     },
-    onFrame(isSeen) {
-      if (isSeen) seen += 1; else missed += 1;
-      if (start !== null) {
-        const now = page.frames.at(-1).t;
-        find("take-facts").textContent = "";
-        document.documentElement.dataset.recorded = String(page.cut(start, Infinity).length);
-        if (now - start > LONGEST) page.guard(stopRecording)();
-      }
+    onFrame(frame) {
+      if (start === null) return;
+      find("take-facts").textContent = "";
+      find("recording").textContent = `Recording ${(frame.t - start).toFixed(0)} s`;
+      document.documentElement.dataset.recorded = String(page.cut(start, Infinity).length);
+      const isOver = isStill(frame) && find("hands-free").checked;
+      if (isOver || frame.t - start > LONGEST) page.guard(stopRecording)();
     },
   };
 }

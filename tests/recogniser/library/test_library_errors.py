@@ -158,7 +158,21 @@ def test_errors_for_unknown_labels_list_similar_labels(library):
 
 @pytest.mark.errors
 @pytest.mark.parametrize(
-    "label", ["", "  ", "a\nb", "a\x00", "\x7f", "\ud800", "a\u2028b", "x" * 201, 3, None]
+    "label",
+    [
+        "",
+        "  ",
+        "a\nb",
+        "a\x00",
+        "\x7f",
+        "\ud800",
+        "a\u2028b",
+        "\u200b \u200e",
+        "a\u202eb",
+        "x" * 201,
+        3,
+        None,
+    ],
 )
 def test_a_wrong_label_is_refused(file, label):
     with Library(file) as library:
@@ -166,6 +180,22 @@ def test_a_wrong_label_is_refused(file, label):
             library.add(label, make_motion())
         library.add("x" * 200, make_motion())
         assert library.actions() == {"x" * 200: 1}
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_nothing_is_written_to_a_file_that_was_removed_or_replaced(tmp_path, is_replaced):
+    file, other = tmp_path / "library.db", tmp_path / "other.db"
+    Library(other).close()
+    with Library(file) as library:
+        library.add("wave", make_motion())
+        if is_replaced:
+            other.replace(file)
+        else:
+            file.unlink()
+        for call in (lambda: library.add("bow", make_motion(1)), library.actions):
+            with pytest.raises(DataError, match="removed or replaced"):
+                call()
 
 
 @pytest.mark.errors

@@ -91,9 +91,9 @@ def test_a_revision_counts_the_writes_of_its_owner(place):
 def test_only_a_salted_hash_of_a_token_is_stored(place):
     with Library(place) as library:
         users = Users(library)
-        assert not users.have_tokens()
+        assert users.is_empty()
         tokens = [users.add(name) for name in ("ann", "bob")]
-        assert users.have_tokens()
+        assert not users.is_empty()
         with library.engine.connect() as connection:
             rows = connection.execute(text("SELECT token_id, salt, hash FROM users")).all()
         for token, row in zip(tokens, rows, strict=True):
@@ -114,7 +114,7 @@ def test_a_revoked_token_is_invalid_at_once_and_the_examples_stay(place):
             users.add("ann")
         users.revoke("ann")
         assert users.find_by_token(old) is None
-        assert not users.have_tokens()
+        assert not users.is_empty()
         new = users.add("ann")
         assert users.find_by_token(old) is None
         assert users.find_by_token(new).user == "ann"
