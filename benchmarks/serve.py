@@ -36,6 +36,7 @@ from jeanie.serve.recordings import find_movement
 
 RATE = 30
 REST = 60  # frames between two movements
+ENROL_SECONDS = 3  # between two enrolments of a client: a worker that starts encodes all of them again
 ACTIONS = ("wave", "bow", "squat", "clap")
 
 
@@ -208,7 +209,9 @@ def measure_recognitions(url: str, seconds: float, connections: int = 4) -> dict
     }
 
 
-def measure_kills(process: subprocess.Popen, url: str, library: Path, seconds: float, every: float) -> dict:
+def measure_kills(
+    process: subprocess.Popen, url: str, library: Path, seconds: float, every: float, streams: int
+) -> dict:
     """Kill a worker again and again under mixed load; return what was acknowledged and what was lost."""
     frames, _ = make_frames("wave", 1)
     take = [{"t": n / RATE, **one} for n, one in enumerate(frames)]
@@ -232,7 +235,7 @@ def measure_kills(process: subprocess.Popen, url: str, library: Path, seconds: f
                 acknowledged.append(label)
                 await post("api/v1/recognise", {"frames": take})
                 counts["recognitions"] += 1
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(ENROL_SECONDS)
 
     async def keep_streaming(number: int) -> None:
         results: dict[str, list[float]] = {"ack": [], "event": [], "movements": []}
@@ -252,14 +255,21 @@ def measure_kills(process: subprocess.Popen, url: str, library: Path, seconds: f
                 counts["kills"] += 1
 
     async def run() -> None:
-        await asyncio.gather(kill(), *(enrol(n) for n in range(2)), *(keep_streaming(n) for n in range(4)))
+        writers = (enrol(number) for number in range(2))
+        await asyncio.gather(kill(), *writers, *(keep_streaming(number) for number in range(streams)))
 
     asyncio.run(run())
     with Library(library) as stored:
         labels = set(stored.labels)
         damaged = len(stored.find_damaged())
     lost = sorted(set(acknowledged) - labels)
-    return {**counts, "acknowledged": len(acknowledged), "lost": len(lost), "damaged": damaged}
+    return {
+        "streams": streams,
+        **counts,
+        "acknowledged": len(acknowledged),
+        "lost": len(lost),
+        "damaged": damaged,
+    }
 
 
 def main() -> None:
@@ -277,6 +287,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--kill-every", type=float, default=60, help="seconds between two kills (default: 60)"
+    )
+    parser.add_argument(
+        "--kill-streams", type=int, default=8, help="streams beside two clients that enrol (default: 8)"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -302,7 +315,7 @@ def main() -> None:
             }
             if options.kill_seconds:
                 result["kills"] = measure_kills(
-                    process, url, library, options.kill_seconds, options.kill_every
+                    process, url, library, options.kill_seconds, options.kill_every, options.kill_streams
                 )
             print(json.dumps(result, indent=1), flush=True)
         finally:

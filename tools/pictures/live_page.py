@@ -194,6 +194,12 @@ def photograph_page() -> None:
         with _open_page(viewport={"width": width, "height": height}, color_scheme=scheme) as (page, _):
             _play_script(page)
             page.mouse.move(0, 0)
+            page.locator(
+                "#actions > li"
+            ).scroll_into_view_if_needed()  # actions are loaded when they are seen
+            page.locator("#actions summary").wait_for()
+            page.clock.run_for(500)
+            page.evaluate("scrollTo(0, 0)")
             _save(page.screenshot(full_page=True), f"serve-{name}.png")
             if name == "dark":
                 page.locator("#events button").nth(1).click()
