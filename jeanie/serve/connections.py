@@ -7,52 +7,62 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["drop_unread", "limit_heads"]
+__all__ = ["LimitedProtocol", "drop_unread"]
 
 
-def limit_heads(seconds: float) -> type[H11Protocol]:
-    """Return the HTTP protocol with a limit on the time until a client has sent the headers of a request."""
+class LimitedProtocol(H11Protocol):
+    """HTTP with a limit on the time until a client has sent the headers of a request.
 
-    class LimitedProtocol(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
+    Args:
+        head_seconds: This time.
+        options: What the server gives to every protocol.
+    """
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._watch()
+    def __init__(self, *, head_seconds: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._seconds = head_seconds
+        self._timer: asyncio.TimerHandle | None = None
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._watch()
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start to wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
 
-        def connection_lost(self, exc: Exception | None) -> None:
+    def data_received(self, data: bytes) -> None:
+        """Take what a client has sent."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer of a closed connection."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Leave the connection to the protocol of streams, which has limits of its own."""
+        self._stop()
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        """Start to wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start the timer when headers are expected, or the rest of a body after its answer; else stop it."""
+        is_answered = self.conn.our_state in (h11.DONE, h11.MUST_CLOSE)
+        is_waiting = self.conn.their_state is h11.IDLE or (
+            self.conn.their_state is h11.SEND_BODY and is_answered
+        )
+        if not is_waiting or self.transport.get_protocol() is not self:
             self._stop()
-            super().connection_lost(exc)
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self._seconds, self.transport.abort)
 
-        def handle_websocket_upgrade(self, event: h11.Request) -> None:
-            self._stop()
-            super().handle_websocket_upgrade(event)
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._watch()
-
-        def _watch(self) -> None:
-            """Start the timer when headers are expected, or the rest of a body after its answer; else stop it."""
-            is_answered = self.conn.our_state in (h11.DONE, h11.MUST_CLOSE)
-            is_waiting = self.conn.their_state is h11.IDLE or (
-                self.conn.their_state is h11.SEND_BODY and is_answered
-            )
-            if not is_waiting or self.transport.get_protocol() is not self:
-                self._stop()
-            elif self._timer is None:
-                self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-        def _stop(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return LimitedProtocol
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def drop_unread(listener: socket.socket, seconds: int) -> None:

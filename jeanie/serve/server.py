@@ -8,14 +8,15 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import uvicorn
 
 from jeanie.errors import ConfigError
-from jeanie.serve.connections import drop_unread, limit_heads
+from jeanie.serve.connections import LimitedProtocol, drop_unread
 from jeanie.serve.logs import set_up_logs
 from jeanie.serve.metrics import METRICS_VARIABLE
 from jeanie.serve.settings import ServeConfig
@@ -98,7 +99,7 @@ def _configure(app: Any, config: ServeConfig) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        http=limit_heads(config.limits.head_seconds),
+        http=cast("type[LimitedProtocol]", partial(LimitedProtocol, head_seconds=config.limits.head_seconds)),
         ws_max_size=config.limits.message_bytes,
         ws_max_queue=config.limits.waiting,
         ws_per_message_deflate=False,  # it costs more time and memory per frame than everything else here

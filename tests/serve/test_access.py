@@ -218,10 +218,12 @@ def test_the_command_serves_until_it_is_stopped(tmp_path):
             import httpx2
 
             assert httpx2.get(f"{url}readyz", timeout=60).text == "ready"
-            assert httpx2.get(f"{url}api/v1/actions", timeout=60).json() == {"actions": []}
+            found = httpx2.get(f"{url}api/v1/actions?token={TOKEN}", timeout=60)
+            assert found.json() == {"actions": []}
         finally:
             process.terminate()
         log = [json.loads(line) for line in process.stderr.read().splitlines()]
     assert process.returncode in (0, -15)
     assert {one["path"] for one in log if one["message"] == "request"} == {"/readyz", "/api/v1/actions"}
+    assert TOKEN not in json.dumps(log)
     assert all(one["request_id"] for one in log if one["message"] == "request")

@@ -1,13 +1,20 @@
 """Connections of clients that neither send nor read are closed."""
 
+import asyncio
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
+from fastapi import HTTPException
 
-from jeanie.serve.connections import drop_unread, limit_heads
+from jeanie.serve.connections import LimitedProtocol, drop_unread
+from jeanie.serve.metrics import Metrics
+from jeanie.serve.middleware import Protection
+from jeanie.serve.settings import ServeConfig, ServeLimits
 
 pytestmark = pytest.mark.plain  # uvicorn passes its own types
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
@@ -23,7 +30,8 @@ async def answer_at_once(scope, receive, send):
 def serve(seconds):
     """Yield the address of a server with this limit."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(answer_at_once, http=limit_heads(seconds), lifespan="off", log_config=None)
+        http = partial(LimitedProtocol, head_seconds=seconds)
+        config = uvicorn.Config(answer_at_once, http=http, lifespan="off", log_config=None)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -67,6 +75,24 @@ def test_a_connection_in_use_stays_open():
             answer = b""
             while not answer.endswith(b"\r\n\r\nok"):
                 answer += connection.recv(4096)
+
+
+def test_a_body_that_comes_byte_by_byte_is_refused():
+    async def read_body(scope, receive, send):
+        while (await receive())["more_body"]:
+            pass
+
+    async def send_byte():
+        await asyncio.sleep(0.001)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    config = ServeConfig(limits=ServeLimits(body_seconds=0.05, body_rate=1e6))
+    service = SimpleNamespace(config=config, metrics=Metrics())
+    protected = Protection(read_body, service, SimpleNamespace(check_origin=print, is_open=lambda path: True))
+    scope = {"type": "http", "method": "POST", "path": "/login", "headers": []}
+    with pytest.raises(HTTPException) as refused:
+        asyncio.run(protected(scope, send_byte, None))
+    assert refused.value.status_code == 408
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has this option")

@@ -212,9 +212,9 @@ def test_an_action_is_requested_when_it_comes_into_view_and_its_name_is_text(pag
     assert page.locator("#actions img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     last = page.locator("#actions > li").last
-    assert last.locator("summary").count() == 0
+    assert last.locator(".examples li").count() == 0
     last.scroll_into_view_if_needed()
-    wait_for(lambda: last.locator("summary").count() == 1, "the last action")
+    wait_for(lambda: last.locator(".examples li").count() == 1, "the last action")
     assert sum("/examples?label=" in url for url in requests) < len(names) / 2
     for name in names:
         httpx2.delete(f"{service}api/v1/actions", params={"label": name}, timeout=PATIENCE).raise_for_status()
@@ -383,6 +383,7 @@ def rename_and_delete(page):
     wait_for(lambda: list_actions(page) == ["renamed"], "the new name")
     wait_for(lambda: read_focus(page) == "Rename renamed", "the focus")
     tab_to(page, "Examples")
+    wait_for(lambda: page.locator("#actions .examples li").count() == 1, "the list of examples")
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert read_focus(page).startswith("Delete example")

@@ -197,7 +197,7 @@ def photograph_page() -> None:
             page.locator(
                 "#actions > li"
             ).scroll_into_view_if_needed()  # actions are loaded when they are seen
-            page.locator("#actions summary").wait_for()
+            page.locator("#actions .examples li").wait_for(state="attached")
             page.clock.run_for(500)
             page.evaluate("scrollTo(0, 0)")
             _save(page.screenshot(full_page=True), f"serve-{name}.png")

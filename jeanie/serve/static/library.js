@@ -61,19 +61,22 @@ export function showLibrary(page) {
     forget.addEventListener("click", page.guard(() => deleteAction(label)));
     buttons.append(rename, forget);
     item.append(canvas, make("h3", label), make("p", facts), buttons);
+    const details = make("details"), list = make("ul", "", { class: "examples" });
+    details.open = open.has(label);
+    details.addEventListener("toggle", () => open[details.open ? "add" : "delete"](label));
+    details.append(make("summary", "Examples"), list);
+    item.append(details);
     fill.set(item, async () => {
       const listed = await request("GET", `/examples${ofLabel(label)}`);
-      item.append(makeExamples(listed));
+      list.replaceChildren(...makeExamples(listed));
       if (listed.examples.length) playBody(canvas, await request("GET", `/examples/${listed.examples.at(-1)}`));
     });
     observer.observe(item);
     return item;
   }
 
+  /** Return a row for each example of an action. */
   function makeExamples({ label, examples, negative }) {
-    const details = make("details"), list = make("ul", "", { class: "examples" });
-    details.open = open.has(label);
-    details.addEventListener("toggle", () => open[details.open ? "add" : "delete"](label));
     const row = (number, kind) => {
       const item = make("li", `${kind} ${number}`);
       const button = make("button", "Delete", { type: "button", "aria-label": `Delete ${kind.toLowerCase()} ${number} of ${label}` });
@@ -85,9 +88,7 @@ export function showLibrary(page) {
       item.append(button);
       return item;
     };
-    list.append(...examples.map((number) => row(number, "Example")), ...negative.map((number) => row(number, "Negative example")));
-    details.append(make("summary", "Examples"), list);
-    return details;
+    return [...examples.map((number) => row(number, "Example")), ...negative.map((number) => row(number, "Negative example"))];
   }
 
   async function renameAction(label) {
