@@ -15,7 +15,7 @@ export async function request(method, path, body) {
   }
   if (response.status === 401) location.assign("/login");
   const values = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(values.detail || `The service answered ${response.status}.`);
+  if (!response.ok) throw Object.assign(new Error(values.detail || `The service answered ${response.status}.`), { status: response.status });
   return values;
 }
 

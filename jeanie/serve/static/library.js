@@ -29,7 +29,7 @@ export function showLibrary(page) {
   const observer = new IntersectionObserver((entries) => {
     for (const { target } of entries.filter(({ isIntersecting }) => isIntersecting)) {
       observer.unobserve(target);
-      fill.get(target)().catch(page.complain);
+      fill.get(target)().catch((error) => { if (error.status !== 404) page.complain(error); });  // 404: it was deleted meanwhile
     }
   }, { rootMargin: "200px" });
 
@@ -68,8 +68,8 @@ export function showLibrary(page) {
     item.append(details);
     fill.set(item, async () => {
       const listed = await request("GET", `/examples${ofLabel(label)}`);
-      list.replaceChildren(...makeExamples(listed));
       if (listed.examples.length) playBody(canvas, await request("GET", `/examples/${listed.examples.at(-1)}`));
+      list.replaceChildren(...makeExamples(listed));
     });
     observer.observe(item);
     return item;
