@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def run_service(library, *options, environment=None):
-    """Start ``jeanie serve`` on a free port; yield its process, which has the attribute ``url``."""
+    """Start ``jeanie serve`` on a free port; yield its process with ``url``, and ``read_log`` for when it has ended."""
     command = [sys.executable, "-m", "jeanie", "serve", "--library", str(library), "--port", "0"]
     with (
         tempfile.TemporaryFile(
@@ -28,11 +28,12 @@ def run_service(library, *options, environment=None):
             line = process.stdout.readline()
             assert line, read_all(errors)
             process.url = json.loads(line)["url"]
+            process.read_log = lambda: [one for one in read_all(errors).splitlines() if one.startswith("{")]
             yield process
         finally:
             process.terminate()
             process.wait()
-            process.log = [line for line in read_all(errors).splitlines() if line.startswith("{")]
+            process.log = process.read_log()
 
 
 def read_all(file):

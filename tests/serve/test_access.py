@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 
 import pytest
 from fastapi.testclient import TestClient
@@ -201,29 +199,3 @@ def test_wrong_options_end_with_code_2(tmp_path):
         result = CliRunner().invoke(commands, ["serve", "--library", library, "--json", *options])
         assert result.exit_code == 2, result.output
         assert words in json.loads(result.stdout)["error"]
-
-
-@pytest.mark.processes
-def test_the_command_serves_until_it_is_stopped(tmp_path):
-    """The address is printed when requests are answered; SIGTERM ends the process without an error."""
-    command = [sys.executable, "-m", "jeanie", "serve", "--library", str(tmp_path / "library.db")]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--no-browser", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            url = json.loads(process.stdout.readline())["url"]
-            import httpx2
-
-            assert httpx2.get(f"{url}readyz", timeout=60).text == "ready"
-            found = httpx2.get(f"{url}api/v1/actions?token={TOKEN}", timeout=60)
-            assert found.json() == {"actions": []}
-        finally:
-            process.terminate()
-        log = [json.loads(line) for line in process.stderr.read().splitlines()]
-    assert process.returncode in (0, -15)
-    assert {one["path"] for one in log if one["message"] == "request"} == {"/readyz", "/api/v1/actions"}
-    assert TOKEN not in json.dumps(log)
-    assert all(one["request_id"] for one in log if one["message"] == "request")

@@ -93,7 +93,7 @@ def open_socket(service):
 def test_the_service_answers_over_tls_only(service):
     assert service.url.startswith("https://")
     with open_client(service) as client:
-        assert client.get("readyz").text == "ready"
+        assert client.get("readyz", params={"token": "0123456789abcdef0123"}).text == "ready"
     with pytest.raises(httpx2.TransportError):
         httpx2.get(service.url.replace("https:", "http:") + "healthz", timeout=PATIENCE)
     with pytest.raises(httpx2.TransportError):  # the certificate is verified
@@ -267,5 +267,11 @@ def test_a_shutdown_finishes_requests_and_keeps_what_was_acknowledged(service):
     writer.join(PATIENCE)
     assert service.wait(PATIENCE) in (0, -15)  # of the signal
     assert set(answers) == {201}
+    log = service.read_log()
+    assert "0123456789abcdef0123" not in "".join(log)
+    requests = [one for one in map(json.loads, log) if one["message"] == "request"]
+    assert {"/readyz", "/login", "/api/v1/examples"} <= {one["path"] for one in requests}
+    assert all(one["request_id"] for one in requests)
+    assert any(json.loads(one)["message"] == "stream" for one in log)
     with Library(service.place) as library:
         assert {f"action {number}" for number in range(len(answers))} <= set(library.labels)
