@@ -26,7 +26,7 @@ RESULTS = ROOT / "docs" / "results"
 
 # A process that measures one version; it uses nothing but what all versions have.
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 from dataclasses import replace
 from pathlib import Path
 options = json.loads(sys.argv[1])
@@ -54,8 +54,10 @@ for number, (clip, start) in enumerate(options["examples"]):
             "matches": [(m.clip, m.start, m.end, m.distance) for m in found],
         })
 size = sum(file.stat().st_size for file in Path(options["cache"]).rglob("*") if file.is_file())
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"rows": rows, "bytes": size, "memory": memory, "torch": torch.__version__}))
+# not ru_maxrss, which starts at the size of the parent process
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+memory, own = (int(status[name].split()[0]) / 1024 for name in ("VmHWM", "RssAnon"))
+print(json.dumps({"rows": rows, "bytes": size, "memory": memory, "own": own, "torch": torch.__version__}))
 """
 
 
@@ -101,27 +103,32 @@ def have_equal_matches(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def compare_versions(before: Path, every: int, count: int, scratch: Path) -> dict[str, Any]:
-    """Measure this version and an older one in turn on a part of CMU.
+    """Measure this version and an older one in turn: first searches on a part of CMU, later ones on all of it.
 
-    The caches stay in ``scratch``, with the CPU time of the first search. A second run measures later searches only.
+    The caches of all of CMU stay in ``scratch`` and are filled if they are missing.
     """
-    examples = draw_examples(every, count)
-    found: dict[str, Any] = {}
-    for some in (examples[: count // 2], examples[count // 2 :]):
-        for name, source in (("now", None), ("before", str(before))):
-            cache = scratch / name
-            cost = scratch / f"{name}.json"
+    sources, found = {"now": None, "before": str(before)}, {}
+    part = draw_examples(every, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, source in sources.items():
             run = run_child(
-                source=source, archive="cmu", every=every, examples=some, cache=str(cache), options={}
+                source=source, archive="cmu", every=every, examples=part, cache=f"{folder}/{name}", options={}
             )
-            first, *later = run["rows"]
-            if not cost.exists():
-                cost.write_text(json.dumps(first["cpu"] - later[0]["cpu"]))
-            found.setdefault(name, run | {"rows": [], "memory": 0.0})
-            found[name]["rows"] += later
+            first, again, *_ = run["rows"]
+            found[name] = {"first": run, "rows": [], "memory": 0.0}
+            found[name]["first_ms"] = 1000 * (first["cpu"] - again["cpu"]) / first["windows"]
+    examples = draw_examples(1, count)
+    for some in (examples[: count // 2], examples[count // 2 :]):
+        for name, source in sources.items():
+            run = run_child(
+                source=source, archive="cmu", every=1, examples=some, cache=str(scratch / name), options={}
+            )
+            found[name]["rows"] += run["rows"][1:]
+            found[name]["bytes"], found[name]["torch"] = run["bytes"], run["torch"]
             found[name]["memory"] = max(found[name]["memory"], run["memory"])
-            found[name]["first_cpu"] = json.loads(cost.read_text())
-    return {"every": every, "same": have_equal_matches(found["now"], found["before"]), **found}
+    now, old = found["now"], found["before"]
+    same = have_equal_matches(now, old) and have_equal_matches(now["first"], old["first"])
+    return {"every": every, "same": same, **found}
 
 
 def encode_share(archive: Path, cache: Path, share: str) -> None:
@@ -155,7 +162,7 @@ def encode_share(archive: Path, cache: Path, share: str) -> None:
             log.flush()
 
 
-def measure_index(archive: Path, cache: Path, count: int) -> dict[str, Any]:
+def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[str, Any]:
     """Build the index of an archive for two recalls, and measure searches with them and without an index."""
     import torch
 
@@ -182,7 +189,7 @@ def measure_index(archive: Path, cache: Path, count: int) -> dict[str, Any]:
     facts["build_cpu"] = process_time() - started
     for recall in (0.95, 0.99):
         started = process_time()
-        report = build_index(model, clips, cache, recall=recall)
+        report = build_index(model, clips, cache, recall=recall, samples=samples)
         index = open_index(report.path)
         assert index is not None
         run = search(False) | {"measure_cpu": process_time() - started, "stored": report.recall}
@@ -217,9 +224,9 @@ def describe_sizes(facts: dict[str, Any]) -> list[str]:
         "Made from CMU by `benchmarks/scaled_archive.py`: time-warped, mirrored, with arms of other recordings. The model has",
         "not seen them. Searches are exact, or use an index that was built for a recall of 95 % or 99 %; median and 95th",
         "percentile of the examples in CPU seconds, recall of these searches (in brackets: the one that `jeanie index`",
-        "stored), and peak memory with the shared pages of memory-mapped files.\n",
-        "| hours | windows | features, GB | index, GB | index, CPU s | exact | 95 % | 99 % | recall 95 % | recall 99 % | MB: exact, index |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "stored), and peak memory with the pages of memory-mapped files (in brackets: memory of its own at the end).\n",
+        "| hours | windows | features, GB | index, GB | index, CPU s | exact | 95 % | 99 % | recall 95 % | recall 99 % | exact, MB | index, MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in facts["sizes"]:
         runs = [one[name] for name in ("exact", "95%", "99%")]
@@ -227,7 +234,7 @@ def describe_sizes(facts: dict[str, Any]) -> list[str]:
         recalls = [f"{100 * run['recall']:.1f} % ({100 * (run['stored'] or 0):.1f} %)" for run in runs[1:]]
         row = [
             f"{one['hours']:.1f}", f"{one['windows']}", f"{one['feature_bytes'] / 1e9:.2f}", f"{one['index_bytes'] / 1e9:.3f}",
-            f"{one['build_cpu']:.0f}", *times, *recalls, f"{runs[0]['memory']:.0f}, {runs[2]['memory']:.0f}",
+            f"{one['build_cpu']:.0f}", *times, *recalls, *(f"{run['memory']:.0f} ({run['own']:.0f})" for run in (runs[0], runs[2])),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
@@ -284,13 +291,14 @@ def write_page(facts: dict[str, Any]) -> str:
         windows = now["rows"][0]["windows"]
         lines += [
             f"## Against the version before ({facts['before']})\n",
-            f"{'All clips' if part['every'] == 1 else 'A part'} of CMU: {windows} windows, {len(now['rows'])} examples, both versions in one run.",
+            f"All of CMU, 7.5 hours: {windows} windows, {len(now['rows'])} examples, both versions in one run. First searches: one clip",
+            f"in {part['every']}, {now['first']['rows'][0]['windows']} windows.",
             ("Both found the same segments." if part["same"] else "The segments differ.") + "\n",
             "| | before | now | ratio |",
             "|---|---|---|---|",
         ]
         table = [
-            ("first search, ms per window", *(1000 * one["first_cpu"] / windows for one in (before, now)), 2),
+            ("first search, ms per window", *(one["first_ms"] for one in (before, now)), 2),
             ("bytes per window", *(one["bytes"] / windows for one in (before, now)), 0),
             ("size of the features, GB", *(one["bytes"] / 1e9 for one in (before, now)), 3),
             ("later search, median seconds", *(quantile(one["rows"], 0.5) for one in (before, now)), 2),
@@ -300,7 +308,7 @@ def write_page(facts: dict[str, Any]) -> str:
         ]  # fmt: skip
         lines += [f"| {name} | {a:.{d}f} | {b:.{d}f} | {a / b:.1f} |" for name, a, b, d in table]
         lines.append("")
-    if facts.get("sizes"):
+    if len(facts.get("sizes", [])) > 1:
         lines += [*describe_sizes(facts), *estimate_sizes(facts)]
     lines += facts.get("notes", [])
     return "\n".join(lines).rstrip() + "\n"
@@ -316,7 +324,7 @@ def main() -> None:
         default=Path(tempfile.gettempdir()) / "search",
         help="folder for the caches of both",
     )
-    parser.add_argument("--every", type=int, default=1, help="compare versions on every n-th clip of CMU")
+    parser.add_argument("--every", type=int, default=16, help="measure first searches on every n-th clip")
     parser.add_argument("--cache", type=Path, help="cache folder for the archives to index")
     parser.add_argument(
         "--archive", type=Path, action="append", default=[], help="archive to index; can be repeated"
@@ -325,11 +333,17 @@ def main() -> None:
         "--encode", metavar="0/2", help="only encode this share of the archive into the cache"
     )
     parser.add_argument("--examples", type=int, default=10)
+    parser.add_argument(
+        "--samples", type=int, default=20, help="searches that measure the recall of an index"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS / "search.json", help="JSON file of the results"
+    )
     parser.add_argument("--page", action="store_true", help="only write the page again")
     options = parser.parse_args()
     if options.encode:
         return encode_share(options.archive[0], options.cache, options.encode)
-    store = RESULTS / "search.json"
+    store = options.results
     facts = json.loads(store.read_text()) if store.exists() else {}
     if options.before:
         facts["versions"] = compare_versions(options.before, options.every, options.examples, options.scratch)
@@ -339,14 +353,14 @@ def main() -> None:
         facts["before"] = commit.stdout.strip() or options.before.name
         facts["torch"] = facts["versions"]["now"]["torch"]
     for archive in options.archive:
-        one = measure_index(archive, options.cache, options.examples)
+        one = measure_index(archive, options.cache, options.examples, options.samples)
         others = [size for size in facts.get("sizes", []) if abs(size["hours"] - one["hours"]) > 0.1]
         facts["sizes"] = sorted([*others, one], key=lambda size: size["hours"])
         facts["encoding"] = read_encoding_cost(options.cache)
         facts["torch"] = one["exact"]["torch"]
     store.write_text(json.dumps(facts, indent=1) + "\n")
     page = write_page(facts)
-    (RESULTS / "search.md").write_text(page)
+    store.with_suffix(".md").write_text(page)
     print(page)
 
 

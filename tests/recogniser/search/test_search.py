@@ -19,6 +19,7 @@ from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
 from jeanie.recogniser.search import candidates as search
+from jeanie.recogniser.search import proposals
 from jeanie.recogniser.search.bounds import compute_bounds, prepare_query
 from jeanie.recogniser.search.encoding import encode_windows
 from jeanie.recogniser.search.find import find
@@ -98,6 +99,18 @@ def test_leaving_windows_out_changes_nothing(model, archive, cache_folder, monke
             assert whole.compared == whole.windows == some.windows
             left_out += some.windows - some.compared
     assert left_out > 0
+
+
+def test_a_search_that_keeps_few_bounds_in_memory_finds_the_same(model, archive, cache_folder, monkeypatch):
+    """Windows that were not kept are read again if the result may contain them."""
+    example = open_clip("wave", 3, noise=1.0)
+    expected = {k: find(model, example, archive, k, cache=cache_folder, refine=False) for k in (1, 4)}
+    for kept in (1, 6):
+        monkeypatch.setattr(proposals, "_KEPT", kept)
+        for k, whole in expected.items():
+            found = find(model, example, archive, k, cache=cache_folder, refine=False)
+            assert list_rows(found) == list_rows(whole)
+            assert found.windows == found.looked_at == whole.windows
 
 
 def test_equal_segments_come_in_the_order_of_the_archive(model, archive, cache_folder):
