@@ -281,7 +281,7 @@ def write_page(facts: dict[str, Any]) -> str:
     """Return the page of the results."""
     lines = [
         "# Speed of search in motion capture\n",
-        "Written by `benchmarks/search.py`; numbers in `search.json`. A search finds the ten segments that are nearest to",
+        "Written by `benchmarks/search.py`. A search finds the ten segments that are nearest to",
         f"two seconds of a clip. {platform.machine()}, torch {facts['torch']}, one thread. Times are CPU seconds of the",
         "process, because the machine was busy with other work.\n",
     ]
