@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from jeanie.cli.app import app
 from jeanie.errors import ConfigError
 from jeanie.paper.tables import (
+    estimate_cells,
     fill_table,
     get_table,
     list_cells,
@@ -190,8 +191,6 @@ def test_small_networks_replace_published_ones_and_the_table_says_so(tmp_path):
 
 
 def test_estimates_grow_with_what_is_computed():
-    from jeanie.paper.tables import estimate_cells
-
     def of(row):
         table = get_table("ntu60")
         return estimate_cells([one.cell for one in list_cells(table, table.full, rows=[row], columns=["50"])])
@@ -204,3 +203,16 @@ def test_estimates_grow_with_what_is_computed():
     assert 0.3 < plain.gigabytes < views.gigabytes < 4
     quick = get_table("kinetics")
     assert estimate_cells([one.cell for one in list_cells(quick, quick.quick)]).hours < 10 / 60 * 2
+
+
+@pytest.mark.parametrize(
+    ("row", "measured"),
+    [("soft-dtw", 4), ("fvm-both", 8), ("jeanie-2v-camvpc-both", 8)],
+    ids=["4-D", "fvm", "6-D"],
+)
+def test_an_estimate_is_near_the_cpu_seconds_that_were_measured(row, measured):
+    """One seed of the results page on NW-UCLA: 400 episodes, validation and 200 test episodes, on one core."""
+    table = get_table(str(Path(__file__).parents[2] / "benchmarks" / "paper_small.toml"))
+    placed = list_cells(table, table.full, rows=[row], columns=["3"], seeds=[0])
+    seconds = 3600 * estimate_cells([placed[0].cell]).hours
+    assert measured / 3 < seconds < 3 * measured

@@ -1,7 +1,8 @@
 """Estimate time and memory of measurements before they start, from their settings alone: no data is read.
 
-The estimate counts encoder operations and alignment cells. Its constants were measured on one core of a 2 GHz server
-processor, so it says whether a table takes minutes, hours or weeks, and whether it fits into memory.
+The estimate counts encoder operations and alignment cells. Its constants fit the measured episodes of
+docs/results/six-d.md on one core of two server processors. So it says whether a table takes minutes, hours or weeks,
+and whether it fits into memory.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from jeanie.training.config import TrainConfig
 
 __all__ = ["Estimate", "estimate_cell", "estimate_cells"]
 
-_OPERATIONS_PER_SECOND = 6e9  # multiplications and additions of an encoder
+_OPERATIONS_PER_SECOND = 2e10  # multiplications and additions of an encoder
 _SECONDS_PER_CELL = 8e-9  # distance and alignment of one cell, without gradient
 _GRADIENT = 3.0  # times the cost of the forward pass
 _EPISODE_SECONDS = 0.004  # whatever the sizes are
@@ -97,7 +98,8 @@ def estimate_cell(cell: Cell, *, with_training: bool = True) -> Estimate:
     typical = _TYPICAL[protocol.dataset]
     splits = len(cell.names) or protocol.split_count
     splits = splits if cell.splits is None else min(splits, cell.splits)
-    way = min(cell.way or protocol.way, max(test for *_, test in protocol.counts(cell.train_classes)))
+    counts = protocol.counts(cell.train_classes)
+    way = min(cell.way or protocol.way, max(test for *_, test in counts))
     queries = protocol.rules.episodes * protocol.rules.queries * way
     if protocol.rules.exemplars:
         queries = way * min(typical.clips, cell.limit or typical.clips)
@@ -111,24 +113,31 @@ def estimate_cell(cell: Cell, *, with_training: bool = True) -> Estimate:
     seconds = _compare_seconds(model, typical, queries, supports, queries * supports)
     if with_training:
         rounds = 1 + (cell.tune_trials or 0)
-        seconds += rounds * _estimate_training_seconds(
-            model, train, typical, way, supports, cell.validation_limit
+        validated_way = min(way, max(held_out for _, held_out, _ in counts))
+        validation = _estimate_validation_seconds(
+            model, typical, validated_way, protocol.shot, cell.validation_limit
         )
+        seconds += rounds * _estimate_training_seconds(model, train, typical, way, supports, validation)
     return Estimate(
         splits * seconds / 3600, _estimate_training_bytes(model, train, typical, way, supports) / _GB
     )
 
 
-def _estimate_training_seconds(
-    model: ModelConfig, train: TrainConfig, typical: _Typical, way: int, supports: int, limit: int | None
+def _estimate_validation_seconds(
+    model: ModelConfig, typical: _Typical, way: int, shot: int, limit: int | None
 ) -> float:
+    """Return the seconds of one validation."""
+    queries = way * min(_EPISODES, limit or _EPISODES)
+    return _compare_seconds(model, typical, queries, queries * shot, queries * way * shot)
+
+
+def _estimate_training_seconds(
+    model: ModelConfig, train: TrainConfig, typical: _Typical, way: int, supports: int, validation: float
+) -> float:
+    """Return the seconds of one training, with ``validation`` seconds for every validation."""
     queries = train.queries * min(way, train.query_classes or way)
-    episode = _EPISODE_SECONDS + _GRADIENT * _compare_seconds(
-        model, typical, queries, supports, queries * supports
-    )
-    count = min(_EPISODES, limit or _EPISODES)
-    validation = _compare_seconds(model, typical, count * way, count * supports, count * way * supports)
-    return train.episodes * (episode + validation / train.validate_every)
+    compared = _compare_seconds(model, typical, queries, supports, queries * supports)
+    return train.episodes * (_EPISODE_SECONDS + _GRADIENT * compared + validation / train.validate_every)
 
 
 def _compare_seconds(
