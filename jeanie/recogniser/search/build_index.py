@@ -125,9 +125,9 @@ def build_index(
     projection = compute_projection(model)
     states = read_clip_states(archive, Path(cache))
     if projection is None or states is None:
-        what = "this model has no lower bound" if projection is None else f"{archive.name} has no files"
-        raise ConfigError(f"an index needs recordings in files and a model with lower bounds; {what}")
-    steps = sorted({step for one in seconds for step in select_duration_steps(one, stretch)})
+        reason = "this model has no lower bound" if projection is None else f"{archive.name} has no files"
+        raise ConfigError(f"an index needs recordings in files and a model with lower bounds; {reason}")
+    steps = sorted({step for duration in seconds for step in select_duration_steps(duration, stretch)})
     recipe = FeatureRecipe(model, archive, Path(cache), float(stride), float(rate), projection)
     entries = list_entries(recipe, steps, states)
     files, bad = build_cache(
@@ -163,8 +163,8 @@ def build_index(
     size = sum(file.stat().st_size for file in path.iterdir())
     count = sum(map(len, learnt.centroids.values()))
     done = open_index(path)
-    found = None if done is None else done.recall
-    return IndexReport(path, total, added, removed, count, size, found, tuple(bad))
+    measured_recall = None if done is None else done.recall
+    return IndexReport(path, total, added, removed, count, size, measured_recall, tuple(bad))
 
 
 def _open_old(path: Path) -> SearchIndex | None:
@@ -197,8 +197,8 @@ def _learn(files: Sequence[RowFile], steps: Sequence[int], total: int) -> _Learn
         share = min(1.0, _SAMPLE / max(1, sum(file.count for file in some)))
         parts = []
         for file in some:
-            chosen = np.sort(random.permutation(file.count)[: max(1, round(share * file.count))])
-            parts.append(average_segments_of_rows(file.read(chosen)))
+            row_numbers = np.sort(random.permutation(file.count)[: max(1, round(share * file.count))])
+            parts.append(average_segments_of_rows(file.read(row_numbers)))
         samples[step] = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
     filled = [sample for sample in samples.values() if len(sample)]
     if not filled:
@@ -289,8 +289,8 @@ def _copy_known(
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(target):
             return set()
         places = target[numbers]
-        kept = places >= 0
-        codes[places[kept]], cells[places[kept]] = part.codes[kept], owners[kept]
+        is_reused = places >= 0
+        codes[places[is_reused]], cells[places[is_reused]] = part.codes[is_reused], owners[is_reused]
     return known
 
 

@@ -107,10 +107,10 @@ def find_best(
     while True:
         limit = best[-1].distance if len(best) == k else np.inf
         near = waiting[: int(np.searchsorted(bounds[waiting], limit, "right"))]
-        chosen = _choose(candidates.windows, bounds, near, best, overlap, step)
-        if len(chosen):
-            evaluated += _evaluate(model, query, archive, candidates.windows[chosen])
-            waiting = waiting[~np.isin(waiting, chosen)]
+        positions = _choose(candidates.windows, bounds, near, best, overlap, step)
+        if len(positions):
+            evaluated += _evaluate(model, query, archive, candidates.windows[positions])
+            waiting = waiting[~np.isin(waiting, positions)]
             evaluated.sort(key=lambda window: window.order)
             best = _suppress_overlaps(evaluated, k, overlap)
             step = min(2 * step, _MOST)
@@ -139,17 +139,19 @@ def _choose(
     by_clip: dict[int, list[Window]] = {}
     for window in best:
         by_clip.setdefault(window.clip, []).append(window)
-    chosen: list[int] = []
+    positions: list[int] = []
     for at in waiting.tolist():
         clip, start, end = windows[at].tolist()
         bound = float(bounds[at])
         rivals = by_clip.get(clip, ())
-        here = Window(bound, clip, start, end)
-        if not any(other.distance < bound and compute_overlap(here, other) > overlap for other in rivals):
-            chosen.append(at)
-            if len(chosen) == count:
+        candidate = Window(bound, clip, start, end)
+        if not any(
+            other.distance < bound and compute_overlap(candidate, other) > overlap for other in rivals
+        ):
+            positions.append(at)
+            if len(positions) == count:
                 break
-    return np.array(chosen, np.int64)
+    return np.array(positions, np.int64)
 
 
 def _evaluate(

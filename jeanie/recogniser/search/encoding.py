@@ -271,8 +271,8 @@ def get_fast_encoder(model: FewShotModel) -> FastTemporalEncoder | None:
     ):
         return None
     versions = tuple(value for weight in model.parameters() for value in (weight.data_ptr(), weight._version))
-    known = _encoders.get(model)
-    if known is None or known[0] != versions:
-        known = versions, FastTemporalEncoder(network)
-        _encoders[model] = known
-    return known[1]
+    entry = _encoders.get(model)
+    if entry is None or entry[0] != versions:
+        entry = versions, FastTemporalEncoder(network)
+        _encoders[model] = entry
+    return entry[1]

@@ -159,10 +159,10 @@ class SearchIndex:
                     raise IndexDamaged(f"{self.path}: a cell of the index is damaged; run jeanie index again")
                 numbers.append(np.asarray(members))
                 distances.append(_measure_distances(self.codec.decode(codes), vectors))
-        every, near = np.concatenate(numbers), np.concatenate(distances)
-        chosen = np.argpartition(near, most - 1)[:most] if len(near) > most else np.arange(len(near))
-        order = chosen[np.lexsort((every[chosen], near[chosen]))]
-        return Proposal(every[order], len(every))
+        all_numbers, near = np.concatenate(numbers), np.concatenate(distances)
+        nearest = np.argpartition(near, most - 1)[:most] if len(near) > most else np.arange(len(near))
+        order = nearest[np.lexsort((all_numbers[nearest], near[nearest]))]
+        return Proposal(all_numbers[order], len(all_numbers))
 
     @staticmethod
     def _choose_cells(cells: Cells, vectors: NDArray[np.float32], probes: int) -> list[int]:

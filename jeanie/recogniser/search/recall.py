@@ -50,11 +50,11 @@ def measure_recall(recipe: FeatureRecipe, index: SearchIndex, samples: int, want
     drawn = [sample for sample in _draw_samples(recipe, index, samples) if sample.expected]
     middle = (len(drawn) + 1) // 2
     settings = _select_settings(index, drawn[:middle], wanted)
-    found, total = _count_found(index, drawn[middle:], settings)
+    found_count, total = _count_found(index, drawn[middle:], settings)
     return {
         "probes": settings.probes,
         "candidates": settings.candidates,
-        "recall": found / total if total else None,
+        "recall": found_count / total if total else None,
         "recall_of": total,
         "samples": len(drawn) - middle,
     }
@@ -79,9 +79,13 @@ def _draw_samples(recipe: FeatureRecipe, index: SearchIndex, count: int) -> list
         bounded = prepare_query(query, recipe.projection)
         some = [file for file in files if file.entry.duration_step in steps]
         best = find_all(model, query, bounded, recipe.archive, some, _MATCHES, _OVERLAP).best
-        own = Window(0.0, clip, start, end)
-        others = [one for one in best if one.clip != clip or not compute_overlap(one, own)]
-        samples.append(_Sample(bounded, steps, [(one.clip, one.start, one.end) for one in others]))
+        example_window = Window(0.0, clip, start, end)
+        expected = [
+            window for window in best if window.clip != clip or not compute_overlap(window, example_window)
+        ]
+        samples.append(
+            _Sample(bounded, steps, [(window.clip, window.start, window.end) for window in expected])
+        )
     return samples
 
 
@@ -92,20 +96,20 @@ def _select_settings(index: SearchIndex, samples: list[_Sample], wanted: float) 
     for candidates in _CANDIDATES:
         for count in probes:
             settings = Settings(count, candidates)
-            found, total = _count_found(index, samples, settings)
-            if found >= wanted * total:
+            found_count, total = _count_found(index, samples, settings)
+            if found_count >= wanted * total:
                 return settings
     return Settings(probes[-1], _CANDIDATES[-1])
 
 
 def _count_found(index: SearchIndex, samples: list[_Sample], settings: Settings) -> tuple[int, int]:
     """Return how many of the exact results are among the candidates, and how many there are."""
-    found = total = 0
+    found_count = total = 0
     for sample in samples:
         proposal = index.propose(sample.query, sample.steps, probes=settings.probes, most=settings.candidates)
         windows: set[tuple[int, ...]] = set()
         for file, rows in index.read_rows(proposal.numbers):
             windows.update(map(tuple, locate_rows(file, rows).tolist()))
-        found += sum(window in windows for window in sample.expected)
+        found_count += sum(window in windows for window in sample.expected)
         total += len(sample.expected)
-    return found, total
+    return found_count, total

@@ -66,10 +66,10 @@ class Projection:
 
 def compute_projection(model: FewShotModel) -> Projection | None:
     """Return the projection of a model, or None if its distances have no lower bound; see ``compute_coarse_basis``."""
-    found = compute_centre_and_basis(model)
-    if found is None:
+    centre_and_basis = compute_centre_and_basis(model)
+    if centre_and_basis is None:
         return None
-    centre, basis = found
+    centre, basis = centre_and_basis
     return Projection(centre, basis[:, -(COLUMNS - 1) :].contiguous())
 
 
@@ -125,9 +125,9 @@ def _quantise(columns: Tensor, noise: Tensor) -> tuple[NDArray[Any], NDArray[Any
     flat = columns.flatten(1)
     scale = (flat.abs().amax(1) / _LIMIT).float().clamp_min(1e-30)
     shaped = scale.to(columns.dtype).view(-1, *[1] * (columns.dim() - 1))
-    whole = (columns / shaped).round().clamp(-_LIMIT, _LIMIT)
-    error = ((columns - whole * shaped).square().sum(-1).sqrt() + noise).flatten(1).amax(1) * (1 + 1e-4)
-    return whole.to(torch.int8).numpy(), scale.numpy(), error.float().numpy()
+    rounded = (columns / shaped).round().clamp(-_LIMIT, _LIMIT)
+    error = ((columns - rounded * shaped).square().sum(-1).sqrt() + noise).flatten(1).amax(1) * (1 + 1e-4)
+    return rounded.to(torch.int8).numpy(), scale.numpy(), error.float().numpy()
 
 
 def unpack_rows(rows: Rows) -> Features:

@@ -80,8 +80,8 @@ def compute_coarse_basis(model: FewShotModel) -> Float[Tensor, "feature directio
     if that does not hold: for models with components, distances that are not sums along a path, divergences, or a
     temperature that depends on the costs. Also return None if the features have few dimensions.
     """
-    found = compute_centre_and_basis(model)
-    return None if found is None else found[1]
+    centre_and_basis = compute_centre_and_basis(model)
+    return None if centre_and_basis is None else centre_and_basis[1]
 
 
 @torch.no_grad()

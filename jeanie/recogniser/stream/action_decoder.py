@@ -72,12 +72,19 @@ class ActionTemplates:
             return cls((), np.zeros((0, 1, 6 * _JOINTS)), np.zeros(0, np.int64), np.ones(_JOINTS), clock_rate)
         variances = np.mean([((body - body.mean(0)) ** 2).sum(-1).mean(0) for body in poses], 0)
         scales = np.maximum(variances / max(variances.max(), 1e-12), _FLOOR) ** _EMPHASIS
-        every = np.concatenate([_compute_features(one, one[:1], scales, clock_rate) for one in poses])
-        scales = scales / max(float(np.sqrt(every.var(0).sum())), 1e-6)
-        lengths = np.array([len(one) for one in poses])
+        all_features = np.concatenate(
+            [
+                _compute_features(example_poses, example_poses[:1], scales, clock_rate)
+                for example_poses in poses
+            ]
+        )
+        scales = scales / max(float(np.sqrt(all_features.var(0).sum())), 1e-6)
+        lengths = np.array([len(example_poses) for example_poses in poses])
         features = np.zeros((len(poses), lengths.max(), 6 * _JOINTS))
-        for row, one in enumerate(poses):
-            features[row, : len(one)] = _compute_features(one, one[:1], scales, clock_rate)
+        for row, example_poses in enumerate(poses):
+            features[row, : len(example_poses)] = _compute_features(
+                example_poses, example_poses[:1], scales, clock_rate
+            )
         return cls(tuple(labels), features, lengths, scales, clock_rate)
 
     def compute_costs(
@@ -87,10 +94,14 @@ class ActionTemplates:
 
         ``before`` is the pose of the tick before the first one, for its velocity.
         """
-        ours = _compute_features(poses, before, self.scales, self.rate)
-        theirs = self.features.reshape(-1, self.features.shape[-1])
-        squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1) - 2 * ours @ theirs.T
-        costs = np.maximum(squares, 0.0).reshape(len(ours), *self.features.shape[:2])
+        tick_features = _compute_features(poses, before, self.scales, self.rate)
+        template_features = self.features.reshape(-1, self.features.shape[-1])
+        squares = (
+            (tick_features**2).sum(1)[:, None]
+            + (template_features**2).sum(1)
+            - 2 * tick_features @ template_features.T
+        )
+        costs = np.maximum(squares, 0.0).reshape(len(tick_features), *self.features.shape[:2])
         padding = np.arange(self.features.shape[1]) >= self.lengths[:, None]
         return np.where(padding, np.inf, costs)
 
@@ -156,8 +167,8 @@ class ActionDecoder:
         if finish and cheapest == unfinished and best[1] >= _EARLY_END * self._last[best[0]]:
             passes.append(ActionPass(self._labels[best[0]], int(self._start[best]), self._tick))
         while last >= 0:
-            last, one = self._passes[last]
-            passes.append(one)
+            last, passage = self._passes[last]
+            passes.append(passage)
         return passes[::-1]
 
     def _end_pass(self) -> tuple[float, int]:
@@ -167,8 +178,8 @@ class ActionDecoder:
         if not np.isfinite(ends[row]):
             return np.inf, -1
         at = row, self._last[row]
-        found = ActionPass(self._labels[row], int(self._start[at]), self._tick)
-        self._passes.append((int(self._history[at]), found))
+        passage = ActionPass(self._labels[row], int(self._start[at]), self._tick)
+        self._passes.append((int(self._history[at]), passage))
         return float(ends[row]), len(self._passes) - 1
 
     def _advance(self, cost: Float[np.ndarray, "example pose"]) -> None:

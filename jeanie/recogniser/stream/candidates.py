@@ -108,10 +108,10 @@ class CandidateReader:
         motions = [self.read_motion(*candidate) for candidate in candidates]
         visible = [motion for motion in motions if motion is not None]
         try:
-            found = iter(self._recogniser.recognise_all(visible))
+            answers = iter(self._recogniser.recognise_all(visible))
         except DataError:  # too few visible joints in one of them
-            found = iter([self._recognise_alone(motion) for motion in visible])
-        return [_NoAnswer() if motion is None else next(found) for motion in motions]
+            answers = iter([self._recognise_alone(motion) for motion in visible])
+        return [_NoAnswer() if motion is None else next(answers) for motion in motions]
 
     def _recognise_alone(self, motion: Motion) -> Answer:
         try:

@@ -62,22 +62,22 @@ class PoseSampler:
     ) -> PoseSamples:
         """Return the ticks that these frames complete."""
         new = (joints.float().numpy(force=True), valid.numpy(force=True))
-        every, there = (np.concatenate(pair) for pair in zip(self._rest, new, strict=True))
-        whole = len(every) // self.frames * self.frames
-        self._rest = every[whole:], there[whole:]
-        if not whole:
-            persons = every.shape[1]
+        positions, is_visible = (np.concatenate(pair) for pair in zip(self._rest, new, strict=True))
+        used = len(positions) // self.frames * self.frames
+        self._rest = positions[used:], is_visible[used:]
+        if not used:
+            persons = positions.shape[1]
             return PoseSamples(
                 torch.zeros(0, persons, len(CORE), 3),
                 torch.zeros(0, persons),
                 torch.zeros(0, persons, dtype=torch.bool),
             )
-        core, present = self._map_joints(every[:whole], there[:whole])
+        core, present = self._map_joints(positions[:used], is_visible[:used])
         core, present = (part.reshape(-1, self.frames, *part.shape[1:]) for part in (core, present))
         count = present.sum(1)
         means = (core * present[..., None]).sum(1) / np.maximum(count, 1)[..., None]
-        held = self._hold_missing_joints(means.astype(np.float32), count > 0)
-        return self._compute_samples(held, (count > 0).any(-1))
+        poses = self._hold_missing_joints(means.astype(np.float32), count > 0)
+        return self._compute_samples(poses, (count > 0).any(-1))
 
     def _map_joints(self, joints: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the core joints, with y upwards, and their mask; a joint is valid if all its sources are."""
@@ -87,39 +87,39 @@ class PoseSampler:
             core = np.stack([core[..., 0], core[..., 2], -core[..., 1]], -1)
         return core, present
 
-    def _hold_missing_joints(self, means: np.ndarray, there: np.ndarray) -> np.ndarray:
+    def _hold_missing_joints(self, means: np.ndarray, is_visible: np.ndarray) -> np.ndarray:
         """Return poses in which every missing joint keeps its last known position."""
-        if there.all():
+        if is_visible.all():
             self._held, self._known = means[-1], np.ones_like(self._known)
             return means
         # the last tick, up to each one, that shows the joint; 0 is the past
         rows = np.arange(1, len(means) + 1)[:, None, None]
-        at = np.maximum.accumulate(np.where(there, rows, 0), 0)[..., None]
-        held = np.take_along_axis(np.concatenate([self._held[None], means]), at, 0)
-        self._held, self._known = held[-1], self._known | there.any(0)
-        return held
+        at = np.maximum.accumulate(np.where(is_visible, rows, 0), 0)[..., None]
+        poses = np.take_along_axis(np.concatenate([self._held[None], means]), at, 0)
+        self._held, self._known = poses[-1], self._known | is_visible.any(0)
+        return poses
 
-    def _compute_samples(self, joints: np.ndarray, seen: np.ndarray) -> PoseSamples:
+    def _compute_samples(self, joints: np.ndarray, is_seen: np.ndarray) -> PoseSamples:
         """Return poses and speeds of new ticks; each uses the two seconds before it."""
-        new, kept = len(joints), self._past - 1
+        new, past_count = len(joints), self._past - 1
         measures = BodyMeasures.from_joints(joints, self._known)
-        rows = (joints, seen, measures.lengths, measures.lines)
+        rows = (joints, is_seen, measures.lengths, measures.lines)
         if self._memory is None:  # before the first tick the person stood still, unseen
-            first = (np.repeat(row[:1], kept, 0) for row in rows)
+            first = (np.repeat(row[:1], past_count, 0) for row in rows)
             self._memory = tuple(first)
             self._memory[1][:] = False
         past = [np.concatenate(pair) for pair in zip(self._memory, rows, strict=True)]
-        self._memory = tuple(row[len(row) - kept :] for row in past)
+        self._memory = tuple(row[len(row) - past_count :] for row in past)
         lengths, lines = (_average_windows(row, self._past) for row in past[2:])
         bodies, size = measures.place(joints, lengths, lines, self._known)
-        moved = joints - past[0][kept - self.lag : kept - self.lag + new]
+        moved = joints - past[0][past_count - self.lag : past_count - self.lag + new]
         square = np.sort((moved * moved).sum(-1) * self._known, -1)[..., -_MOVING:].mean(-1)
         speed = np.sqrt(square) / size * (self.rate / self.lag)
-        visible = np.lib.stride_tricks.sliding_window_view(past[1][kept - self.lag :], self.lag + 1, 0)
+        visible = np.lib.stride_tricks.sliding_window_view(past[1][past_count - self.lag :], self.lag + 1, 0)
         return PoseSamples(
             torch.from_numpy(bodies),
             torch.from_numpy(np.where(visible.all(-1), speed, 0.0).astype(np.float32)),
-            torch.from_numpy(seen),
+            torch.from_numpy(is_seen),
         )
 
 

@@ -143,9 +143,9 @@ class Segmenter:
         if end - start > self._limit and passes:
             return self._recognise_parts(passes)
         parts = [part for part in passes if not is_same_candidate(part, (start, end))]
-        whole, *others = self.judge([(start, end), *parts], passes=len(parts), has_whole=True)
+        whole_answer, *others = self.judge([(start, end), *parts], passes=len(parts), has_whole=True)
         best = max((other.confidence for other in others), default=0.0)
-        chosen = others if best > whole.confidence else [whole]
+        chosen = others if best > whole_answer.confidence else [whole_answer]
         return [self._reader.make_final_event(candidate) for candidate in chosen]
 
     def _cut_movement(self, now: int) -> list[Event]:
@@ -211,8 +211,8 @@ class Segmenter:
             self._decoded = now
         least = self._count_ticks(self._config.shortest)
         spans = [
-            (one.start, min(one.end, end) if finish else one.end)
-            for one in self._decoder.list_passes(finish=finish)
+            (passage.start, min(passage.end, end) if finish else passage.end)
+            for passage in self._decoder.list_passes(finish=finish)
         ]
         return [
             (first, last) for first, last in spans if first >= start and last <= end and last - first >= least

@@ -52,25 +52,25 @@ def measure_progress(poses: Float[Tensor, "tick 15 3"], templates: Templates, la
     rows = [row for row, other in enumerate(templates.labels) if other == label]
     if not rows or not len(poses):
         return 0.0
-    own = Templates((label,) * len(rows), templates.poses[rows], templates.lengths[rows])
-    cost = _compute_costs(poses, own)
+    action_templates = Templates((label,) * len(rows), templates.poses[rows], templates.lengths[rows])
+    cost = _compute_costs(poses, action_templates)
     before = cost[0].cumsum(1)
     for tick in range(1, len(poses)):
         before = _advance_column(cost[tick], before)
     reached = torch.arange(1, before.shape[1] + 1)
     score = before / (reached + len(poses))
-    score = score.masked_fill(reached > own.lengths[:, None], torch.inf)
+    score = score.masked_fill(reached > action_templates.lengths[:, None], torch.inf)
     row, at = divmod(int(score.argmin()), before.shape[1])
-    return (at + 1) / int(own.lengths[row])
+    return (at + 1) / int(action_templates.lengths[row])
 
 
 def _compute_costs(
     poses: Float[Tensor, "tick 15 3"], templates: Templates
 ) -> Float[Tensor, "tick example pose"]:
     """Return the mean squared distance of the joints, at each tick and each pose of each template."""
-    theirs = templates.poses.double()
-    cost = torch.cdist(poses.flatten(1).double(), theirs.flatten(0, 1)).square() / _JOINTS
-    table: Tensor = cost.unflatten(1, theirs.shape[:2])
+    template_poses = templates.poses.double()
+    cost = torch.cdist(poses.flatten(1).double(), template_poses.flatten(0, 1)).square() / _JOINTS
+    table: Tensor = cost.unflatten(1, template_poses.shape[:2])
     return table
 
 
