@@ -4,6 +4,7 @@ Ten minutes of MSRAction3D are repeated: clips with a second of rest, clips with
 by another subject than the examples. Prints one line per ten minutes.
 """
 
+import argparse
 import random
 import resource
 import time
@@ -21,6 +22,10 @@ _TEACHER, _PERFORMER, _JOGGING = "1", "3", "16"
 
 
 def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", type=int, default=6, help="number of parts of ten minutes")
+    given = parser.parse_args()
     torch.set_num_threads(1)
     clips = open_dataset("msraction3d")
     subjects = [str(subject) for subject in clips.subjects]
@@ -46,7 +51,7 @@ def main() -> None:
         recogniser.recognise(own[0])  # encodes the examples and the background set
         stream = recogniser.stream(layout, rate=2 * rate)
         print(f"{len(recogniser.actions)} actions, {2 * rate:g} frames per second")
-        for part in range(6):
+        for part in range(given.parts):
             start, events = time.process_time(), 0
             for frame in range(0, len(joints), _PORTION):
                 events += len(stream.push(joints[frame : frame + _PORTION]))
