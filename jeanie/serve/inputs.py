@@ -18,7 +18,7 @@ __all__ = [
     "FormLabel",
     "Id",
     "Label",
-    "Own",
+    "OwnRecogniser",
     "Upload",
     "check_example",
     "check_label",
@@ -37,7 +37,7 @@ def _find_own(request: Request) -> Recogniser:
     return service.for_owner(request.scope["identity"].owner)
 
 
-Own = Annotated[Recogniser, Depends(_find_own)]
+OwnRecogniser = Annotated[Recogniser, Depends(_find_own)]
 """The actions of whoever sends the request. Routes have no other way to actions and examples."""
 
 
@@ -87,17 +87,17 @@ def read_request(request: schemas.Take, frames: int) -> Motion:
     return motion
 
 
-def check_label(own: Recogniser, label: str) -> str:
+def check_label(recogniser: Recogniser, label: str) -> str:
     """Return the label of an action in normal form; the answer is 404 if the owner has no such action."""
     try:
-        known = normalise_label(label)
-        own.library.examples(known)  # raises if there is no such action
+        normalised = normalise_label(label)
+        recogniser.library.examples(normalised)  # raises if there is no such action
     except ConfigError as error:
         raise HTTPException(404, str(error)) from None
-    return known
+    return normalised
 
 
-def check_example(own: Recogniser, example: int) -> None:
+def check_example(recogniser: Recogniser, example: int) -> None:
     """Answer 404 if the owner has no example of this number."""
-    if example not in own.library.index():
-        raise HTTPException(404, f"{own.library.place}: no example {example}")
+    if example not in recogniser.library.index():
+        raise HTTPException(404, f"{recogniser.library.place}: no example {example}")

@@ -32,11 +32,11 @@ class PageStore:
 
     def keep(self, owner: str, html: str) -> str:
         """Keep a page for a while and return its id. The oldest pages of the owner are deleted."""
-        own = self._folder / _hash_owner(owner)
-        own.mkdir(mode=0o700, exist_ok=True)
+        owner_folder = self._folder / _hash_owner(owner)
+        owner_folder.mkdir(mode=0o700, exist_ok=True)
         page = secrets.token_urlsafe(12)
-        write_atomically(own / f"{page}.html", html.encode())
-        pages = sorted(own.glob("*.html"), key=_read_time)
+        write_atomically(owner_folder / f"{page}.html", html.encode())
+        pages = sorted(owner_folder.glob("*.html"), key=_read_time)
         for old in pages[:-_PAGES]:
             old.unlink(missing_ok=True)
         return page

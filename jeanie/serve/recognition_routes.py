@@ -15,7 +15,7 @@ from jeanie.recogniser.hits import rate_matches
 from jeanie.recogniser.recogniser import Recogniser, Recognition
 from jeanie.recogniser.search.find import find as find_in
 from jeanie.serve import schemas
-from jeanie.serve.inputs import FormLabel, Own, Upload, check_label, read_request
+from jeanie.serve.inputs import FormLabel, OwnRecogniser, Upload, check_label, read_request
 from jeanie.serve.service import Service
 from jeanie.skeleton.motion import Motion
 
@@ -35,29 +35,33 @@ def _add_answer_routes(router: APIRouter, service: Service) -> None:
     frames = service.config.limits.frames
 
     @router.post("/recognise")
-    def recognise(own: Own, request: schemas.RecogniseRequest) -> schemas.Answer:
+    def recognise(recogniser: OwnRecogniser, request: schemas.RecogniseRequest) -> schemas.Answer:
         """Recognise the action of a recording."""
         motion = read_request(request, frames)
         with service.lock:
-            return _describe_answer(own.recognise(motion), request.threshold)
+            return _describe_answer(recogniser.recognise(motion), request.threshold)
 
     @router.post("/recognise/upload")
-    def recognise_file(own: Own, upload: Upload, threshold: FormThreshold = 0.5) -> schemas.Answer:
+    def recognise_file(
+        recogniser: OwnRecogniser, upload: Upload, threshold: FormThreshold = 0.5
+    ) -> schemas.Answer:
         """Recognise the action of a file."""
         motion = upload.read()
         with service.lock:
-            return _describe_answer(own.recognise(motion), threshold)
+            return _describe_answer(recogniser.recognise(motion), threshold)
 
     @router.post("/explain")
-    def explain(own: Own, request: schemas.RecogniseRequest) -> schemas.ExplainAnswer:
+    def explain(recogniser: OwnRecogniser, request: schemas.RecogniseRequest) -> schemas.ExplainAnswer:
         """Explain how a recording differs from its nearest example."""
         motion = read_request(request, frames).replace(name="This movement")
-        return _explain(service, own, motion, request.threshold)
+        return _explain(service, recogniser, motion, request.threshold)
 
     @router.post("/explain/upload")
-    def explain_file(own: Own, upload: Upload, threshold: FormThreshold = 0.5) -> schemas.ExplainAnswer:
+    def explain_file(
+        recogniser: OwnRecogniser, upload: Upload, threshold: FormThreshold = 0.5
+    ) -> schemas.ExplainAnswer:
         """Explain how a file differs from its nearest example."""
-        return _explain(service, own, upload.read(), threshold)
+        return _explain(service, recogniser, upload.read(), threshold)
 
     @router.get("/explanations/{page}", response_class=HTMLResponse)
     def get_explanation(request: Request, page: Annotated[str, Path(max_length=64)]) -> Response:
@@ -85,17 +89,17 @@ def _add_exercise(
     """Add the two routes of an exercise: for a recording, and for a file."""
 
     @router.post(f"/{name}", name=name, description=description.format("recording"))
-    def measure_recording(own: Own, request: schemas.ExerciseRequest) -> dict[str, Any]:
-        label = check_label(own, request.label)
-        return run(own, label, read_request(request, service.config.limits.frames))
+    def measure_recording(recogniser: OwnRecogniser, request: schemas.ExerciseRequest) -> dict[str, Any]:
+        label = check_label(recogniser, request.label)
+        return run(recogniser, label, read_request(request, service.config.limits.frames))
 
     @router.post(f"/{name}/upload", name=f"{name}_file", description=description.format("file"))
-    def measure_file(own: Own, label: FormLabel, upload: Upload) -> dict[str, Any]:
-        return run(own, check_label(own, label), upload.read())
+    def measure_file(recogniser: OwnRecogniser, label: FormLabel, upload: Upload) -> dict[str, Any]:
+        return run(recogniser, check_label(recogniser, label), upload.read())
 
-    def run(own: Recogniser, label: str, motion: Motion) -> dict[str, Any]:
+    def run(recogniser: Recogniser, label: str, motion: Motion) -> dict[str, Any]:
         with service.lock:
-            return measure(own, label, motion).json()
+            return measure(recogniser, label, motion).json()
 
 
 def _add_search_routes(router: APIRouter, service: Service) -> None:
@@ -115,12 +119,14 @@ def _add_search_routes(router: APIRouter, service: Service) -> None:
         return _find(service, upload.read(), k, threshold)
 
 
-def _explain(service: Service, own: Recogniser, motion: Motion, threshold: float) -> schemas.ExplainAnswer:
+def _explain(
+    service: Service, recogniser: Recogniser, motion: Motion, threshold: float
+) -> schemas.ExplainAnswer:
     with service.lock:
-        answer = own.recognise(motion)
-        result = own.explain(motion, answer)
+        answer = recogniser.recognise(motion)
+        result = recogniser.explain(motion, answer)
     values = result.json()
-    page = service.pages.keep(own.library.owner, render_page(values, result.bodies))
+    page = service.pages.keep(recogniser.library.owner, render_page(values, result.bodies))
     return schemas.ExplainAnswer(
         answer=_describe_answer(answer, threshold), explanation=values, page=f"/api/v1/explanations/{page}"
     )

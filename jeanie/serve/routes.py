@@ -16,7 +16,7 @@ from jeanie.serve.inputs import (
     FormLabel,
     Id,
     Label,
-    Own,
+    OwnRecogniser,
     Upload,
     check_example,
     check_label,
@@ -50,12 +50,12 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
     false_alarms = sorted([threshold, share] for share, threshold in table)
 
     @router.get("/status")
-    def get_status(own: Own, request: Request) -> schemas.Status:
+    def get_status(recogniser: OwnRecogniser, request: Request) -> schemas.Status:
         """Return facts about the service and about who uses it."""
         user = request.scope["identity"].owner
         return schemas.Status(
             version=version("jeanie"),
-            library=f"actions of {user}" if user else own.library.place,
+            library=f"actions of {user}" if user else recogniser.library.place,
             user=user or None,
             status="ready",
             pose_models=[name for name, path in POSE_MODELS.items() if path.exists()],
@@ -65,9 +65,9 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
         )
 
     @router.get("/actions")
-    def list_actions(own: Own) -> schemas.Actions:
+    def list_actions(recogniser: OwnRecogniser) -> schemas.Actions:
         """List the enrolled actions."""
-        counts, negatives = count_examples(own.library)
+        counts, negatives = count_examples(recogniser.library)
         rows = [
             schemas.Action(label=label, examples=count, negative=negatives.get(label, 0))
             for label, count in counts.items()
@@ -75,27 +75,31 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
         return schemas.Actions(actions=rows)
 
     @router.patch("/actions")
-    def rename_action(own: Own, label: Label, request: schemas.RenameRequest) -> schemas.Action:
+    def rename_action(
+        recogniser: OwnRecogniser, label: Label, request: schemas.RenameRequest
+    ) -> schemas.Action:
         """Rename an action, or merge it with another one."""
-        known = check_label(own, label)
+        label_of_action = check_label(recogniser, label)
         new = normalise_label(request.label)
-        if new != known and new in own.actions and not request.merge:
-            raise HTTPException(409, f"an action {new!r} exists already; merge=true adds {known!r} to it")
-        own.rename(known, new, merge=request.merge)
-        counts, negatives = count_examples(own.library)
+        if new != label_of_action and new in recogniser.actions and not request.merge:
+            raise HTTPException(
+                409, f"an action {new!r} exists already; merge=true adds {label_of_action!r} to it"
+            )
+        recogniser.rename(label_of_action, new, merge=request.merge)
+        counts, negatives = count_examples(recogniser.library)
         return schemas.Action(label=new, examples=counts.get(new, 0), negative=negatives.get(new, 0))
 
     @router.delete("/actions")
-    def delete_action(own: Own, label: Label) -> schemas.Removed:
+    def delete_action(recogniser: OwnRecogniser, label: Label) -> schemas.Removed:
         """Delete an action with all its examples."""
-        return schemas.Removed(removed=own.forget(check_label(own, label)))
+        return schemas.Removed(removed=recogniser.forget(check_label(recogniser, label)))
 
     @router.get("/library", response_class=Response, responses={200: {"content": {"application/zip": {}}}})
-    def export_library(own: Own) -> Response:
+    def export_library(recogniser: OwnRecogniser) -> Response:
         """Download all actions as one file."""
         folder = make_upload_folder()
         path = FilePath(folder.name) / "actions.jeanie"
-        own.save(path)
+        recogniser.save(path)
         return FileResponse(
             path,
             media_type="application/zip",
@@ -105,7 +109,8 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
 
     @router.post("/library")
     def import_library(
-        own: Own, file: Annotated[UploadFile, File(description="a file of GET /api/v1/library")]
+        recogniser: OwnRecogniser,
+        file: Annotated[UploadFile, File(description="a file of GET /api/v1/library")],
     ) -> schemas.Imported:
         """Add the actions of an exported library."""
         with make_upload_folder() as folder:
@@ -113,7 +118,7 @@ def _add_library_routes(router: APIRouter, service: Service) -> None:
                 file.file, file.filename or "actions.jeanie", folder, service.config.limits.upload_bytes
             )
             with hide_folder(folder):
-                result = own.merge(path)
+                result = recogniser.merge(path)
         return schemas.Imported(new=result.new, already=result.already)
 
 
@@ -121,22 +126,24 @@ def _add_example_routes(router: APIRouter, service: Service) -> None:
     limits = service.config.limits
 
     @router.get("/examples")
-    def list_examples(own: Own, label: Label) -> schemas.Examples:
+    def list_examples(recogniser: OwnRecogniser, label: Label) -> schemas.Examples:
         """List the numbers of the examples of an action."""
-        known = check_label(own, label)
-        numbers: dict[str, list[int]] = {known: [], NEGATIVE_PREFIX + known: []}
-        for number, label_of_number in own.library.index().items():
+        label_of_action = check_label(recogniser, label)
+        numbers: dict[str, list[int]] = {label_of_action: [], NEGATIVE_PREFIX + label_of_action: []}
+        for number, label_of_number in recogniser.library.index().items():
             if label_of_number in numbers:
                 numbers[label_of_number].append(number)
         return schemas.Examples(
-            label=known, examples=numbers[known], negative=numbers[NEGATIVE_PREFIX + known]
+            label=label_of_action,
+            examples=numbers[label_of_action],
+            negative=numbers[NEGATIVE_PREFIX + label_of_action],
         )
 
     @router.get("/examples/{example}")
-    def get_example(own: Own, example: Id) -> schemas.ExampleFacts:
+    def get_example(recogniser: OwnRecogniser, example: Id) -> schemas.ExampleFacts:
         """Return an example with its poses to draw."""
-        check_example(own, example)
-        stored = own.library.example(example)
+        check_example(recogniser, example)
+        stored = recogniser.library.example(example)
         motion = stored.motion
         return schemas.ExampleFacts(
             id=example,
@@ -148,37 +155,37 @@ def _add_example_routes(router: APIRouter, service: Service) -> None:
         )
 
     @router.delete("/examples/{example}")
-    def delete_example(own: Own, example: Id) -> schemas.Removed:
+    def delete_example(recogniser: OwnRecogniser, example: Id) -> schemas.Removed:
         """Delete one example. An action is deleted with its last example."""
-        check_example(own, example)
-        own.library.remove_example(example)
+        check_example(recogniser, example)
+        recogniser.library.remove_example(example)
         return schemas.Removed(removed=1)
 
     @router.post("/examples", status_code=201)
-    def enrol(own: Own, request: schemas.EnrolRequest) -> schemas.Added:
+    def enrol(recogniser: OwnRecogniser, request: schemas.EnrolRequest) -> schemas.Added:
         """Enrol a recording as an example, or as a negative example."""
         return _add_example(
-            service, own, request.label, read_request(request, limits.frames), request.negative
+            service, recogniser, request.label, read_request(request, limits.frames), request.negative
         )
 
     @router.post("/examples/upload", status_code=201)
     def enrol_file(
-        own: Own, label: FormLabel, upload: Upload, negative: Annotated[bool, Form()] = False
+        recogniser: OwnRecogniser, label: FormLabel, upload: Upload, negative: Annotated[bool, Form()] = False
     ) -> schemas.Added:
         """Enrol a file as an example, or as a negative example."""
-        return _add_example(service, own, label, upload.read(), negative)
+        return _add_example(service, recogniser, label, upload.read(), negative)
 
     @router.post("/calibration", status_code=201)
-    def calibrate(own: Own, request: schemas.CalibrateRequest) -> schemas.Calibrated:
-        """Add a recording of any movements of the own camera, so that the confidence fits this camera."""
+    def calibrate(recogniser: OwnRecogniser, request: schemas.CalibrateRequest) -> schemas.Calibrated:
+        """Add a recording of any movements of your camera, so that the confidence fits this camera."""
         motion = read_request(request, limits.frames)
         with service.lock:
-            return schemas.Calibrated(recordings=own.calibrate(motion, replace=request.replace))
+            return schemas.Calibrated(recordings=recogniser.calibrate(motion, replace=request.replace))
 
     @router.get("/calibration")
-    def get_calibration(own: Own) -> schemas.Calibrated:
+    def get_calibration(recogniser: OwnRecogniser) -> schemas.Calibrated:
         """Return the number of calibration recordings."""
-        return schemas.Calibrated(recordings=len(own.library.calibration_ids()))
+        return schemas.Calibrated(recordings=len(recogniser.library.calibration_ids()))
 
     @router.post("/preview")
     def preview(request: schemas.Take) -> schemas.Preview:
@@ -191,16 +198,16 @@ def _add_example_routes(router: APIRouter, service: Service) -> None:
 
 
 def _add_example(
-    service: Service, own: Recogniser, label: str, motion: Motion, negative: bool
+    service: Service, recogniser: Recogniser, label: str, motion: Motion, negative: bool
 ) -> schemas.Added:
     if negative:
-        check_label(own, label)
+        check_label(recogniser, label)
     with service.lock:
-        added = (own.reject if negative else own.enrol)(label, motion)
-    known = normalise_label(label)
+        added = (recogniser.reject if negative else recogniser.enrol)(label, motion)
+    label_of_action = normalise_label(label)
     return schemas.Added(
-        label=known,
+        label=label_of_action,
         example=added.ids[0],
         new=added.new[0],
-        examples=count_examples(own.library)[negative].get(known, 0),
+        examples=count_examples(recogniser.library)[negative].get(label_of_action, 0),
     )

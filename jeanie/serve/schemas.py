@@ -70,7 +70,7 @@ class ExerciseRequest(Take):
 
 
 class CalibrateRequest(Take):
-    """A recording of any movements of the own camera."""
+    """A recording of any movements of your camera."""
 
     replace: bool = Field(False, description="delete older calibration recordings")
 

@@ -159,7 +159,7 @@ class _Worker(Process):
         """Serve; called in the new process."""
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         assert isinstance(self.config.app, WorkerApp)
-        super().target([self.config.app.share(one, self._index) for one in sockets or []])
+        super().target([self.config.app.share(listener, self._index) for listener in sockets or []])
 
 
 def _stop_with_parent() -> None:
