@@ -45,6 +45,8 @@ SINGLE = (
     19,
     20,
 )  # actions of MSRAction3D without periods inside a clip
+# The person rests between two and five performances in these clips, as the distance from rest of every clip shows.
+SEVERAL = ("a05_s01_e02", "a13_s09_e03")
 PERIODIC = (
     ("jogging", 16, True),
     ("hand clap", 10, False),
@@ -70,7 +72,8 @@ def list_tasks(develop: bool, tasks: int, seed: int) -> Iterator[Task]:
     rows = [row for row, subject in enumerate(data.subjects) if subject in subjects]
     for kind, label, cut in PERIODIC:
         yield from list_periodic_tasks(data, kind, label, seed, tasks, cut=cut, among=rows)
-    yield from list_joined_tasks(data, "joined clips of MSRAction3D", SINGLE, seed, tasks, among=rows)
+    single = [row for row in rows if data.names[row] not in SEVERAL]
+    yield from list_joined_tasks(data, "joined clips of MSRAction3D", SINGLE, seed, tasks, among=single)
     if develop:
         return
     video = read_motion(Path(os.environ["JEANIE_DATA"]) / "video" / "pose_squats_3d.full.json")
@@ -201,9 +204,16 @@ def main() -> None:
         "The example is one repetition by another person. Joined recordings hold 1 to 8 performances of the action and",
         "one of another. Periods of real recordings are marked at the turning points of one signal of the body. Exact",
         "counts with 95 % intervals.\n",
+        "Two errors of earlier versions of this page were corrected, in all recordings alike: in joined "
+        "recordings, joints",
+        "that a clip never shows were at wrong places; they are missing now. Two clips of MSRAction3D hold several",
+        f"performances with rest between them ({' and '.join(SEVERAL)}, both used for development) "
+        "and are left out.\n",
         "Recordings that no constant was chosen on: subjects 2, 4, 6, 8 and 10 of MSRAction3D, and a video. Failures",
         "on them were looked at in earlier versions, and the signals that mark periods were chosen on all subjects.",
-        "The counts of the video were in view while the search changed.\n",
+        "The counts of the video were in view in earlier versions. After a first measurement of this method (75 %",
+        "exact, 93 % within one), one rule was added that was chosen on joined clips of NW-UCLA: repetitions that are",
+        "alike may be less similar to the example.\n",
         *head,
         *measure_counts(False, options.tasks, options.seed),
         "\nUsed for development (CMU, the synthetic data set, the other subjects of MSRAction3D). "

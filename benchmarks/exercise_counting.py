@@ -12,6 +12,7 @@ from jeanie.datasets import open_dataset
 from jeanie.datasets.dataset import Dataset
 from jeanie.skeleton import Motion
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
+from jeanie.skeleton.resample import interpolate_gaps
 
 Signal = Callable[[np.ndarray], np.ndarray]
 _AT = {name: BODY.index(name) for name in BODY.joints}
@@ -156,16 +157,25 @@ def list_joined_tasks(
 
 
 def join_clips(clips: list[Motion], chosen: random.Random) -> Motion:
-    """Return clips of one performer as one motion; the person moves from clip to clip and rests in between."""
+    """Return clips of one performer as one motion; the person moves from clip to clip and rests in between.
+
+    Gaps are filled. A joint that a clip never shows stays missing there.
+    """
     parts: list[torch.Tensor] = []
+    masks: list[torch.Tensor] = []
     for clip in clips:
-        joints = clip.select_most_active(1).fill_gaps(10**6).joints
+        person = clip.select_most_active(1)
+        joints, seen = interpolate_gaps(person.joints, person.valid), person.valid.any(0, keepdim=True)
         rate = clip.rate or 30.0
         if parts:
+            last, both = parts[-1][-1:], masks[-1][-1:] & seen
             # each clip starts where the one before it ended
-            joints = joints - joints[0].mean(1, keepdim=True) + parts[-1][-1].mean(1, keepdim=True)
+            moved = ((last - joints[:1]) * both[..., None]).sum(2, keepdim=True) / both.sum().clamp_min(1)
+            joints = joints + moved
             share = torch.linspace(0, 1, round(0.3 * rate) + 2)[1:-1].reshape(-1, 1, 1, 1)
-            parts.append(parts[-1][-1] + share * (joints[0] - parts[-1][-1]))
-            parts.append(joints[:1].expand(round(chosen.uniform(0.2, 1.0) * rate), -1, -1, -1))
+            rest = joints[:1].expand(round(chosen.uniform(0.2, 1.0) * rate), -1, -1, -1)
+            parts += [last + share * (joints[:1] - last), rest]
+            masks += [both.expand(len(share), -1, -1), seen.expand(len(rest), -1, -1)]
         parts.append(joints)
-    return Motion(torch.cat(parts), clips[0].layout, rate=clips[0].rate)
+        masks.append(seen.expand(len(joints), -1, -1))
+    return Motion(torch.cat(parts), clips[0].layout, rate=clips[0].rate, valid=torch.cat(masks))

@@ -1,7 +1,9 @@
 """One repetition of an example as a sequence of poses: rest is cut off, and a periodic example gives one period."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -21,6 +23,7 @@ _ALIKE = 0.1  # multiples of a period fit as well: the first within this of the 
 _OVERLAP = 1.8  # smallest number of periods in a periodic example
 _FEWEST = 6  # poses of a cycle
 MOVES = 0.03  # body units: an example whose joints all move less shows a still person
+_ALTERNATING = 0.5  # correlation of the mirror image with the cycle half a repetition later
 _EMPHASIS = 0.5  # exponent of the variance in the weight of a joint
 _FLOOR = 0.1  # smallest variance of a joint, relative to that of the joint that moves most
 
@@ -46,6 +49,38 @@ class Cycle:
         """Return the cycle of the mirror image."""
         order = list(CORE.mirror_indices)
         return Cycle(CORE.mirror_joints(self.poses), self.rate, self.weights[order], self.variances[order])
+
+    def rotate(self, share: float) -> "Cycle":
+        """Return the closed cycle from the pose at ``share`` of its duration on.
+
+        The difference between the last pose and the first one is spread over all poses.
+        """
+        last = len(self) - 1
+        along = torch.linspace(-0.5, 0.5, last + 1, dtype=self.poses.dtype)[:, None, None]
+        closed = self.poses - along * (self.poses[-1] - self.poses[0])
+        at = (torch.arange(last + 1, dtype=self.poses.dtype) + share * last) % last
+        low = at.floor().long()
+        return replace(self, poses=torch.lerp(closed[low], closed[low + 1], (at - low)[:, None, None]))
+
+    @cached_property
+    def is_alternating(self) -> bool:
+        """Whether the second half of the repetition is the mirror image of the first, as in walking."""
+        mirrored = self.mirror()
+        weights = (self.weights + mirrored.weights)[:, None]
+        later, same = (_correlate(mirrored.poses, cycle.poses, weights) for cycle in (self.rotate(0.5), self))
+        return later > _ALTERNATING and same < 0
+
+    def balance_sides(self) -> "Cycle":
+        """Return the mean of an alternating cycle and its mirror image half a cycle later."""
+        poses = (self.rotate(0).poses + self.rotate(0.5).mirror().poses) / 2
+        return make_cycle(poses, self.rate, self.weights > 0)
+
+    def measure_progress(self) -> Float[np.ndarray, " pose"]:
+        """Return the share of the movement up to each pose, from 0 to 1; rest adds little."""
+        steps = (self.poses.diff(dim=0) * self.weights.sqrt()[:, None]).flatten(1).norm(dim=1)
+        done = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
+        progress: Float[np.ndarray, " pose"] = (done / done[-1].clamp_min(1e-9)).numpy()
+        return progress
 
 
 def extract_cycle(example: Motion, rate: float, repetitions: int | None = None) -> Cycle:
@@ -97,6 +132,15 @@ def make_cycle(poses: Float[Tensor, "pose 15 3"], rate: float, present: Bool[Ten
 
 def _compute_variances(poses: Float[Tensor, "pose 15 3"]) -> Float[Tensor, " 15"]:
     return (poses - poses.mean(0)).square().sum(-1).mean(0)
+
+
+def _correlate(
+    a: Float[Tensor, "pose 15 3"], b: Float[Tensor, "pose 15 3"], weights: Float[Tensor, "15 1"]
+) -> float:
+    """Return the correlation of two sequences of poses about their means."""
+    a, b = a - a.mean(0), b - b.mean(0)
+    common, own, other = ((weights * product).sum() for product in (a * b, a * a, b * b))
+    return float(common / (own * other).sqrt().clamp_min(1e-12))
 
 
 def find_movement(poses: Float[Tensor, "pose 15 3"]) -> tuple[int, int]:

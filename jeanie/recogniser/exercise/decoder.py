@@ -21,7 +21,7 @@ _FASTEST = 3  # poses per tick
 _ENTER = 0.3  # for the start of a repetition
 _LEAVE = 1.0  # for giving up a repetition
 _LATE_START = 1 / 3  # share of a repetition that may be missing at the start of a recording
-_EARLY_END = 3 / 4  # share of a repetition that must be there at the end of a recording
+_EARLY_END = 3 / 4  # share of the movement of a repetition that must be there at the end of a recording
 _MIN_LIMIT = 512  # complete repetitions in memory before those that no explanation uses are forgotten
 
 
@@ -78,11 +78,24 @@ class CycleDecoder:
     Inside a repetition a tick stays at its pose or advances by one to three poses. A repetition that reaches the last
     pose is complete. Any tick may instead belong to another movement, which costs ``other`` per tick. Rest needs no
     state of its own: it stays at the first or the last pose.
+
+    Args:
+        poses: Number of poses of the cycle.
+        other: Cost of a tick of another movement.
+        amplitudes: Number of templates of the cycle.
+        progress: Share of the movement up to each pose; by default all poses are equally far apart.
     """
 
-    def __init__(self, poses: int, other: float, amplitudes: int = 2) -> None:
+    def __init__(
+        self,
+        poses: int,
+        other: float,
+        amplitudes: int = 2,
+        progress: Float[np.ndarray, " pose"] | None = None,
+    ) -> None:
         shape = (amplitudes, poses)
         self._other = other
+        self._progress = np.linspace(0, 1, poses) if progress is None else progress
         self._cost = np.full(shape, np.inf)
         self._cost[:, : max(1, int(poses * _LATE_START))] = 0.0
         self._start = np.zeros(shape, np.int64)
@@ -108,7 +121,7 @@ class CycleDecoder:
         last, passes = self._other_history, []
         if self._cost[best] < self._other_cost:
             last = int(self._history[best])
-            if finish and best[1] >= _EARLY_END * (len(self._index) - 1):
+            if finish and self._progress[best[1]] >= _EARLY_END:
                 passes.append(Pass(int(self._start[best]), self._tick))
         while last in self._passes:
             last, passage = self._passes[last]

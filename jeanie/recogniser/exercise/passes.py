@@ -1,33 +1,31 @@
-"""Compare one pass through a cycle with the cycle itself: amplitude, correlation, and constant difference."""
+"""Compare passes through a cycle with the cycle itself and with each other: amplitude, correlation, difference."""
 
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from jeanie.alignment import trace
-from jeanie.recogniser.exercise.cycle import CORE, Cycle, make_cycle
-from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_axes, compute_costs, make_templates
+from jeanie.recogniser.exercise.cycle import Cycle
+from jeanie.recogniser.exercise.decoder import Pass, compute_axes, make_templates
 
 __all__ = [
+    "NEARLY",
     "MeasuredPass",
-    "PoseChange",
-    "estimate_pose_change",
-    "estimate_rotation",
+    "average_phases",
+    "compare_passes",
+    "find_alike",
     "find_least_similarity",
-    "find_passes",
     "measure_pass",
 ]
 
-# The first search, while the tilt of the sensor and the offset of the person are unknown, has wider limits.
-_WIDER = (2.0, 4.0)  # factors of the cost of other movements; the second if the first finds nothing
-_OWN_SIMILARITY = 0.7  # of a repetition with the other repetitions of the same recording
-_SURE = 0.85  # mean similarity
+NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
+_UNLIKE = (
+    2.5  # a pass differs from the best passes at most this many times as much as they do from each other
+)
+_ALIKE = 0.2  # or by this
 _OUTLIER = 3.0  # a pass differs at most this many times as much from a cycle as the best passes
-_HALF, _OWN_TOLERANCE = 0.5, 0.2  # share of the best passes, and tolerance, for the person's own cycle
-_NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,49 +79,50 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, span: Pass) ->
     )
 
 
-def find_passes(
-    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, other: float, similarity: float
-) -> list[MeasuredPass]:
-    """Return the passes of a recording.
+def average_phases(
+    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]
+) -> Float[Tensor, "pose 15 3"]:
+    """Return the mean over passes of the poses at each phase of the cycle."""
+    total, count = torch.zeros_like(cycle.poses), torch.zeros(len(cycle), dtype=cycle.poses.dtype)
+    for passage in passes:
+        total.index_add_(0, passage.path[:, 1], poses[passage.since + passage.path[:, 0]])
+        count += torch.bincount(passage.path[:, 1], minlength=len(cycle))
+    return total / count[:, None, None]
 
-    The tilt of the sensor and the proportions of the body are constant differences between the recording and the cycle.
-    A first guess of the tilt comes from the mean poses of both. A search with a wide limit gives tilt and offset, and
-    the last search is made without them.
+
+def compare_passes(
+    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]
+) -> Float[Tensor, "pass pass"]:
+    """Return the similarity of each pass with each other one: the correlation of their poses at equal phases."""
+    at_phase = torch.stack([average_phases(poses, cycle, [passage]) for passage in passes])
+    moved = at_phase - at_phase.mean(1, keepdim=True)
+    rows = (moved * cycle.weights.sqrt()[:, None]).flatten(1)
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-9)
+    mutual: Tensor = rows @ rows.T
+    return mutual
+
+
+def find_alike(
+    mutual: Float[Tensor, "pass pass"], similarity: Float[Tensor, " pass"]
+) -> Bool[Tensor, " pass"]:
+    """Return which passes are repetitions of one movement, and not another movement that resembles the example.
+
+    The passes that are nearly as similar to the example as the best one represent the movement. Repetitions by one
+    person are more alike than movements of two people: another pass differs from these passes at most a few times as
+    much as they do from each other.
+
+    Args:
+        mutual: Similarity of each pass with each other one.
+        similarity: Similarity of each pass with the example.
     """
-    poses = poses.to(cycle.poses)
-    is_visible = (poses != 0).any(-1, keepdim=True)
-    guess = estimate_rotation(poses.mean(0), cycle.poses.mean(0))
-    unturned = torch.zeros(len(CORE), 3, dtype=poses.dtype)
-    starts = (
-        PoseChange(guess, unturned),
-        PoseChange(guess, cycle.poses.mean(0) - poses.mean(0) @ guess),
-        PoseChange(torch.eye(3, dtype=poses.dtype), unturned),
-    )
-    best: list[MeasuredPass] = []
-    changed = poses
-    for start, factor in product(starts, _WIDER):
-        if best and factor > _WIDER[0]:
-            continue
-        turned = torch.where(is_visible, start.apply(poses), 0.0)
-        rough = _decode(turned, cycle, factor * other, similarity)
-        if rough:
-            turned = torch.where(is_visible, estimate_pose_change(rough).apply(turned), 0.0)
-            candidate = _decode(turned, cycle, other, similarity)
-            if _rank(candidate) > _rank(best):
-                best, changed = candidate, turned
-        if is_sure(best):
-            break
-    if not best:
-        return []
-    own = adapt_cycle(changed, cycle, best)
-    passes = _decode(changed, own, other, _OWN_SIMILARITY)
-    measured = [measure_pass(changed, cycle, Pass(passage.start, passage.end)) for passage in passes]
-    least = find_least_similarity(passes, _HALF, _OWN_TOLERANCE)
-    return [
-        replace(passage, start=whole.start, end=whole.end)
-        for passage, whole in zip(measured, passes, strict=True)
-        if passage.similarity >= similarity and whole.similarity >= least
-    ]
+    is_best = similarity >= similarity.max() - NEARLY
+    others = mutual.clone().fill_diagonal_(-torch.inf)[:, is_best].sort(1, descending=True).values
+    number = is_best.sum() - is_best.int()  # of the best passes other than itself
+    typical = others.gather(1, ((number - 1) // 2).clamp_min(0)[:, None])[:, 0]  # their upper median
+    if int(is_best.sum()) == 1:
+        return is_best | (typical >= 1 - _ALIKE)
+    least = 1 - max(_UNLIKE * (1 - float(typical[is_best].median())), _ALIKE)
+    return (typical >= least) | (similarity >= similarity[is_best].median())
 
 
 def find_least_similarity(passes: list[MeasuredPass], share: float, tolerance: float) -> float:
@@ -136,65 +135,3 @@ def find_least_similarity(passes: list[MeasuredPass], share: float, tolerance: f
         return 0.0
     differences = sorted(1 - passage.similarity for passage in passes)
     return 1 - max(_OUTLIER * differences[int(share * (len(passes) - 1))], tolerance)
-
-
-def adapt_cycle(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]) -> Cycle:
-    """Return the cycle as this person performs it: the mean over the most similar passes of the poses at each phase."""
-    least = max(passage.similarity for passage in passes) - _NEARLY
-    similar = [passage for passage in passes if passage.similarity >= least]
-    total, count = torch.zeros_like(cycle.poses), torch.zeros(len(cycle), dtype=cycle.poses.dtype)
-    for passage in similar:
-        total.index_add_(0, passage.path[:, 1], poses[passage.since + passage.path[:, 0]])
-        count += torch.bincount(passage.path[:, 1], minlength=len(cycle))
-    return make_cycle(total / count[:, None, None], cycle.rate, cycle.weights > 0)
-
-
-def is_sure(passes: list[MeasuredPass]) -> bool:
-    """Return whether passes are so similar to the cycle that no other search is needed."""
-    return bool(passes) and sum(passage.similarity for passage in passes) >= _SURE * len(passes)
-
-
-def _rank(passes: list[MeasuredPass]) -> float:
-    return sum(passage.similarity * (passage.end - passage.start) for passage in passes)
-
-
-@dataclass(frozen=True, eq=False)
-class PoseChange:
-    """A rotation and then an offset per joint."""
-
-    rotation: Float[Tensor, "3 3"]
-    offset: Float[Tensor, "15 3"]
-
-    def apply(self, poses: Float[Tensor, "tick 15 3"]) -> Float[Tensor, "tick 15 3"]:
-        """Return the changed poses."""
-        return poses @ self.rotation + self.offset
-
-
-def estimate_pose_change(measured: list[MeasuredPass]) -> PoseChange:
-    """Return the change that turns the mean poses of passes into those of the cycle."""
-    recorded_poses, cycle_poses = (
-        torch.stack([getattr(passage, side) for passage in measured]).mean(0) for side in ("own", "example")
-    )
-    rotation = estimate_rotation(recorded_poses, cycle_poses)
-    return PoseChange(rotation, cycle_poses - recorded_poses @ rotation)
-
-
-def estimate_rotation(pose: Float[Tensor, "15 3"], target: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:
-    """Return the rotation of row vectors that brings the joints that both poses have together (Kabsch, 1976)."""
-    both = ((pose != 0).any(-1) & (target != 0).any(-1))[:, None]
-    u, _, v = torch.linalg.svd((pose * both).T @ target)
-    sign = torch.ones(3, dtype=pose.dtype)
-    sign[2] = torch.linalg.det(u @ v).sign()
-    rotation: Tensor = u @ (sign[:, None] * v)
-    return rotation
-
-
-def _decode(poses: Tensor, cycle: Cycle, other: float, similarity: float) -> list[MeasuredPass]:
-    decoder = CycleDecoder(len(cycle), other)
-    decoder.push(compute_costs(poses, cycle))
-    measured = [
-        measure_pass(poses, cycle, passage)
-        for passage in decoder.list_passes(finish=True)
-        if passage.end - passage.start > 1
-    ]
-    return [passage for passage in measured if passage.similarity >= similarity]

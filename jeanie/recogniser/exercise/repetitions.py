@@ -13,8 +13,10 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
-from jeanie.recogniser.exercise.passes import MeasuredPass, find_least_similarity, find_passes
-from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE, PoseSampler
+from jeanie.recogniser.exercise.passes import NEARLY, MeasuredPass, find_least_similarity
+from jeanie.recogniser.exercise.poses import sample_poses
+from jeanie.recogniser.exercise.search import find_passes, rank_passes
+from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["CountConfig", "Repetition", "RepetitionCount", "count", "describe_pass"]
@@ -23,6 +25,8 @@ _POSES = 24  # of one repetition of the example
 _MIN_RATE, _MAX_RATE = 5.0, 60.0  # poses per second
 # passes that differ from the example much more than the best third, and by more than this, are other movements
 _BEST, _TOLERANCE = 0.34, 0.25
+_PHASES = 8  # at which an alternating movement may start
+_FACING_SECONDS = 2.0  # around each pose, for the direction in which the person faces
 _SMALLEST_USUAL = 0.6  # amplitude: a person whose repetitions are smaller does partial ones
 
 
@@ -183,26 +187,14 @@ def count(
     examples = [example] if isinstance(example, Motion) else list(example)
     if not examples:
         raise ConfigError("no example to count; give a recording of one repetition")
-    sampler = PoseSampler(motion.layout, 1, motion.rate or 30.0)
-    person = motion.select_most_active(1)
-    ticks = sampler.push(person.joints, person.valid).poses[:, 0].double()
     cycles = [_sample_cycle(recording, config) for recording in examples]
-    if not len(ticks):  # fewer frames than one tick
-        return RepetitionCount((), cycles[-1].seconds)
+    recordings = [sample_poses(motion, cycle.rate, _FACING_SECONDS) for cycle in cycles]
     candidates = [
-        find_passes(_resample(ticks, cycle.rate / sampler.rate), cycle, config.other, config.similarity)
-        for cycle in cycles
+        _find_on_both_sides(poses, cycle, config) for poses, cycle in zip(recordings, cycles, strict=True)
     ]
-    best = max(range(len(cycles)), key=lambda at: _rank_passes(candidates[at]) / cycles[at].rate)
-    cycle, own = cycles[best], candidates[best]
-    poses = _resample(ticks, cycle.rate / sampler.rate)
-    reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
-    sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
-    main, secondary = (
-        sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
-    )
-    # a symmetric movement is its own mirror image, and that of a step is the next step
-    passes = main + [row for row in secondary if not any(_overlap(row[0], other) for other, _ in main)]
+    ranks = [rank_passes([passage for passage, _ in passes]) for passes in candidates]
+    best = max(range(len(cycles)), key=ranks.__getitem__)
+    cycle, poses, passes = cycles[best], recordings[best], candidates[best]
     complete = _find_complete([passage for passage, _ in passes], config)
     passes = [row for row in passes if row[0].amplitude >= config.smallest]
     least = find_least_similarity([passage for passage, _ in passes], _BEST, _TOLERANCE)
@@ -226,16 +218,32 @@ def _sample_cycle(example: Motion, config: CountConfig) -> Cycle:
     return extract_cycle(example, min(max(_POSES / seconds, _MIN_RATE), _MAX_RATE), config.repetitions)
 
 
-def _resample(poses: Float[Tensor, "tick 15 3"], factor: float) -> Float[Tensor, "other 15 3"]:
-    """Return poses at ``factor`` times the rate, by linear interpolation between the middles of ticks."""
-    count = max(1, round(len(poses) * factor))
-    at = ((torch.arange(count, dtype=poses.dtype) + 0.5) / factor - 0.5).clamp(0, len(poses) - 1)
-    low = at.floor().long()
-    return torch.lerp(poses[low], poses[(low + 1).clamp_max(len(poses) - 1)], (at - low)[:, None, None])
+def _find_on_both_sides(
+    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, config: CountConfig
+) -> list[tuple[MeasuredPass, bool]]:
+    """Return the passes of a recording, each with whether the other side of the body performs the example.
 
-
-def _rank_passes(passes: list[MeasuredPass]) -> float:
-    return sum(passage.similarity * (passage.end - passage.start) for passage in passes)
+    An alternating movement is its own mirror image half a repetition later, and may start at any phase. Of any other
+    movement, the side with more repetitions counts, and those of the other side that are nearly as similar.
+    """
+    if cycle.is_alternating:
+        cycle = cycle.balance_sides()
+        starts = [cycle.rotate(at / _PHASES) for at in range(_PHASES)]
+        phases = [find_passes(poses, start, config.other, config.similarity) for start in starts]
+        return [(passage, False) for passage in max(phases, key=rank_passes)]
+    own = find_passes(poses, cycle, config.other, config.similarity)
+    reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
+    sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
+    main, secondary = (
+        sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    )
+    usual = sorted(passage.similarity for passage, _ in main)[len(main) // 2] if main else 0.0
+    return main + [
+        (passage, is_mirrored)
+        for passage, is_mirrored in secondary
+        # a symmetric movement is its own mirror image
+        if passage.similarity >= usual - NEARLY and not any(_overlap(passage, other) for other, _ in main)
+    ]
 
 
 def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:

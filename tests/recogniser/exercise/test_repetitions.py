@@ -96,6 +96,32 @@ def test_a_symmetric_movement_is_counted_once():
     assert count(EXAMPLE, perform_exercise(plan_swings([90] * 4))).mirrored_count == 0
 
 
+def test_a_person_may_turn_between_repetitions():
+    shown = perform_exercise(plan_swings([90] * 2))
+    turned = torch.cat([view_from(shown, degrees).joints for degrees in (0, 100, -60)])
+    assert count(EXAMPLE, shown.replace(joints=turned)).count == 6
+
+
+def test_a_larger_movement_after_a_long_rest_is_counted():
+    shown = perform_exercise(np.concatenate([np.zeros(150), plan_swings([130] * 2, seconds=1.2)]))
+    found = count(EXAMPLE, shown)
+    assert (found.count, found.partial_count) == (2, 0)
+    assert found.repetitions[0].amplitude > 1.1
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_an_alternating_movement_may_start_on_either_side(first):
+    # one repetition raises both arms, one after the other
+    left, right = (
+        perform_exercise(plan_swings([90], 0.8, rest=0.0), side=side) for side in ("left", "right")
+    )
+    example = left.replace(joints=torch.cat([left.joints, right.joints]))
+    sides = (left, right) if first == "left" else (right, left)
+    shown = left.replace(joints=torch.cat([side.joints for side in sides * 4]))
+    found = count(example, shown, CountConfig(repetitions=1))
+    assert (found.count, found.mirrored_count) == (4, 0)
+
+
 def test_another_movement_is_not_counted():
     kicks = [open_clip("kick_forward", 1), open_clip("bow", 1)]
     assert [count(EXAMPLE, kick).count for kick in kicks] == [0, 0]
