@@ -7,11 +7,11 @@ from rich.table import Table
 
 from jeanie.cli.options import (
     ModelSource,
-    SearchedArchive,
     accept_option_groups,
     list_skipped,
     print_skipped,
 )
+from jeanie.cli.searched_archive import SearchedArchive
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.search.build_index import build_index

@@ -34,7 +34,6 @@ __all__ = [
     "Pattern",
     "Place",
     "ProtocolName",
-    "SearchedArchive",
     "Shot",
     "SkipBad",
     "Way",
@@ -231,54 +230,24 @@ _MODEL_OPTIONS: dict[str, tuple[str, Any, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class SearchedArchive:
-    """How the recordings of an archive are read and encoded for a search, and the cache of their features."""
-
-    jobs: int
-    cluster: str | None
-    cache: Path | None
-    pattern: str | None
-    skip_bad: bool
-
-    def open(self, text: str, options: ReadOptions) -> Dataset:
-        """Open what the argument ARCHIVE names."""
-        return open_source(text, self.pattern, options)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of ``find`` and ``build_index``."""
-        cache = self.cache or get_default_cache()
-        return {"jobs": self.jobs, "cluster": self.cluster, "cache": cache, "skip_bad": self.skip_bad}
-
-
-_ARCHIVE_OPTIONS: dict[str, tuple[str, Any, Any]] = {
-    "jobs": ("jobs", Jobs, 1),
-    "cluster": ("cluster", ClusterAddress, None),
-    "cache": ("cache", CacheFolder, None),
-    "pattern": ("pattern", Pattern, None),
-    "skip_bad": ("skip_bad", SkipBad, False),
-}
-
-
 _GROUPS: dict[Any, dict[str, tuple[str, Any, Any]]] = {
     ReadOptions: _READ_OPTIONS,
     ModelSource: _MODEL_OPTIONS,
-    SearchedArchive: _ARCHIVE_OPTIONS,
 }
 
 
 def accept_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace parameters of the types in ``_GROUPS``, such as ``ReadOptions``, by their options; ``--json`` stays last.
+    """Replace parameters whose type is a group of options, such as ``ReadOptions``, by them; ``--json`` stays last.
 
     An option of the command with the same name stays.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if kind in _GROUPS}
+    rows = {
+        kind: _GROUPS[kind] if kind in _GROUPS else getattr(kind, "OPTIONS", {}) for kind in hints.values()
+    }
+    groups = {name: kind for name, kind in hints.items() if rows[kind]}
     options = {
-        group: {
-            option: row for option, row in _GROUPS[group].items() if option not in hints or option in groups
-        }
+        group: {option: row for option, row in rows[group].items() if option not in hints or option in groups}
         for group in groups.values()
     }
     own_parameters = [
