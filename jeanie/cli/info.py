@@ -106,6 +106,8 @@ def _format_facts(facts: dict[str, Any], indent: str = "") -> str:
             lines += [f"{indent}{key}", _format_facts(value, indent + "  ")]
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             lines += [f"{indent}{key}", *(indent + "  " + ": ".join(map(str, row.values())) for row in value)]
+        elif key == "warnings" and value:
+            lines += [f"{indent}{key}", *(f"{indent}  {text}" for text in value)]
         elif value is not None:
             lines.append(f"{indent}{key:<16} {value}")
     return "\n".join(lines)

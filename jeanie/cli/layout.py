@@ -59,16 +59,23 @@ def layout(
             "unit": unit,
             "up": up,
         }
-        notes = [f"{place}: {len(suggested) - len(unknown)} of {len(suggested)} names understood"]
+        understood = f"{len(suggested) - len(unknown)} of {len(suggested)} names understood"
+        in_order = (
+            f"the recording has no names; the file lists the joints of layout {motion.layout.name!r} in order"
+        )
+        notes = [f"{place}: {understood if names else in_order}"]
         notes += [f"fill in: {', '.join(unknown)}"] if unknown else []
         print_report(facts, [*notes, f"then: jeanie info {path} --layout {place}"], as_json)
 
 
 def _guess(motion: Motion) -> tuple[str | None, str | None]:
-    """Return unit and up axis of the file, by the size and the posture of the body; None if unclear.
+    """Return unit and up axis of a file by the size and posture of its body; None if unclear, or in an image.
 
-    If the joints are unknown, the box around the points tells: it is longest along the axis of a standing body.
+    If the joints are unknown, the box around the points decides: it is longest along the axis of a standing body.
+    ``motion`` has the numbers and axes of the file.
     """
+    if motion.layout.dims == 2:
+        return None, None
     facts = measure_body(motion)
     if facts.height is not None and facts.up is not None:
         return suggest_unit(facts.height), facts.up

@@ -22,7 +22,7 @@ from jeanie.cli.options import (
     name_motion,
     print_skipped,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
 from jeanie.datasets import ReadOptions, detect_format
 from jeanie.datasets.folders import list_recordings
 from jeanie.errors import ConfigError, DataError, JeanieError
@@ -105,7 +105,7 @@ def recognise(
                     printer.print(new)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
             facts |= {"skipped": skipped} if skipped else {}
-            table_paths = write_rows((*RESULT_COLUMNS, *(["person"] if each else [])), rows, csv, latex)
+            table_paths = _write_tables(rows, csv, latex)
             facts |= table_paths
             notes = [describe_migration(recogniser.migrated)]
             notes += [f"{name}: {path}" for name, path in table_paths.items()]
@@ -121,6 +121,13 @@ def recognise(
             raise DataError(
                 f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}"
             )
+
+
+def _write_tables(rows: Sequence[dict[str, Any]], csv: Path | None, latex: Path | None) -> dict[str, str]:
+    """Write the answers as CSV and LaTeX; persons and warnings have columns if there are any."""
+    optional = [name for name in ("person", "warnings") if any(name in row for row in rows)]
+    flat = [{**row, "warnings": "; ".join(row.get("warnings", ()))} for row in rows]
+    return write_rows((*RESULT_COLUMNS, *optional), flat, csv, latex)
 
 
 def _list_files(paths: Sequence[Path]) -> tuple[list[Path], list[dict[str, str]]]:
@@ -167,7 +174,11 @@ class _RowPrinter:
 
 def _format_scores(row: dict[str, Any]) -> str:
     near = list(row["scores"].items())[: 1 + _RUNNERS_UP]
-    return ", ".join(f"{label} {value:.3f}" for label, value in near)
+    scores = ", ".join(f"{label} {value:.3f}" for label, value in near)
+    doubt = (
+        f" ({quantity(len(row['warnings']), 'warning')}: implausible recording)" if "warnings" in row else ""
+    )
+    return scores + doubt
 
 
 def _describe_answer(file: Path, motion: Motion, answer: Recognition, person: int | None) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"jeanie: warning: {message}", err=True)
+    typer.echo(f"jeanie: warning: {_name_options(str(message))}", err=True)
 
 
 def track_command(function: Callable[..., None]) -> Callable[..., None]:
@@ -102,6 +102,9 @@ def _name_options(message: str) -> str:
     """Return a message that names options of the running command, ``layout=``, as ``--layout``."""
     for option, names in _list_options(_command.get()).items():
         for name in names:
+            # a message that names both, "unit='cm' (--unit cm)", keeps the option
+            message = re.sub(rf"(?<![\w.-]){name}(?:=[^\s()]*)? \(({option}\b[^)]*)\)", r"\1", message)
+            message = re.sub(rf"^{name}(?= must be\b)", option, message)
             message = re.sub(rf"(?<![\w.-]){name}=(?=[\w'\"-])", f"{option} ", message)
             message = re.sub(rf"(?<![\w.-]){name}=(?!=)", option, message)
             message = re.sub(rf"\bas {name}\b(?!\.\w)", f"as {option}", message)

@@ -30,6 +30,7 @@ from jeanie.datasets.formats.kinect import (
 from jeanie.datasets.formats.kinetics import read_kinetics
 from jeanie.datasets.formats.mediapipe import read_mediapipe
 from jeanie.datasets.formats.mvnx import read_mvnx
+from jeanie.datasets.formats.named_frames import is_named_frames, read_named_frames
 from jeanie.datasets.formats.ntu import read_ntu
 from jeanie.datasets.formats.openpose import read_openpose
 from jeanie.datasets.formats.pose_arrays import read_npy, read_npz_poses
@@ -185,7 +186,9 @@ def _is_coco(name: str, head: bytes) -> bool:
     is_list = (
         any(key in head for key in named) or re.search(rb'"keypoints"\s*:\s*\[\s*-?\d', head) is not None
     )
-    has_bodies = b'"bodies"' in head and _match_json(b'"joints"')(name, head)
+    has_bodies = (
+        b'"bodies"' in head and _match_json(b'"joints"')(name, head) and not is_named_frames(name, head)
+    )
     return (_match_json(b'"keypoints"')(name, head) and is_list) or has_bodies
 
 
@@ -227,6 +230,7 @@ FORMATS: dict[str, Format] = {
     "json-table": Format(
         "JSON of a table: records, columns, points by joint", is_json_table, read_json_table
     ),
+    "json-joints": Format("JSON of frames with named joints", is_named_frames, read_named_frames),
     "mediapipe": Format("MediaPipe Pose JSON or JSON lines", _is_mediapipe, read_mediapipe),
     "sbu": Format("SBU Kinect Interaction skeleton_pos.txt", _match_row_width(91), read_sbu),
     "action-pairs": Format(
@@ -238,6 +242,10 @@ FORMATS: dict[str, Format] = {
 }
 
 
+_PROGRAM_ENDINGS = (
+    ".tak", ".trb", ".cap", ".vsk", ".x2d", ".qtm", ".mvn", ".calc", ".raw", ".blend", ".max", ".ma", ".mb", ".bip",
+    ".unitypackage", ".uasset", ".anim",
+)  # fmt: skip
 # files that are not read, and what to do instead
 _ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
     (_match_start(b"PAR1"), "Parquet is not read; save a CSV file: pandas.read_parquet(FILE).to_csv(...)"),
@@ -249,6 +257,11 @@ _ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
      "save them with json.dump"),
     (_match_ending(".xlsx", ".xls", ".ods"), "spreadsheets are not read; save the table as CSV"),
     (_match_ending(".pt", ".pth"), "files of torch are not read; save a numpy array: numpy.save(FILE, array)"),
+    (_match_ending(".mot", ".sto"), "OpenSim's joint angles or forces; export the markers as TRC"),
+    (_match_ending(".asf", ".amc"), "Acclaim files are not read; convert them to BVH"),
+    (_match_ending(*_PROGRAM_ENDINGS), "the own format of a program is not read; export BVH, C3D, TRC, glTF or "
+     "CSV from it"),
+    (_match_ending(".rar", ".7z", ".zip", ".tar"), "a packed folder; unpack it first"),
     (_match_ending(".mp4", ".avi", ".mov", ".mkv", ".webm"), "a video; extract key points first, for example with "
      "MediaPipe, or open it in the page of: jeanie serve"),
 )  # fmt: skip
@@ -304,8 +317,16 @@ def _describe_unknown(name: str, head: bytes) -> str:
     advice = next((text for test, text in _ADVICE if test(name, head)), None)
     if advice is not None:
         return advice
-    formats = "; ".join(f"{name} ({form.description})" for name, form in FORMATS.items())
-    return f"unknown format; give format=, one of: {formats}"
+    if head.lstrip()[:1] in (b"{", b"["):
+        return (
+            "JSON without poses that are known; expected frames of named joints, [{'Head': [x, y, z], ...}, ...], or "
+            "the output of a program in docs/formats.md; for lists without names give layout= (--layout) and "
+            "format='mediapipe' (--format mediapipe)"
+        )
+    return (
+        "unknown format; export BVH, C3D, TRC or a CSV file with columns head_x, head_y, head_z, ... "
+        f"(docs/formats.md), or give format= (--format), one of: {', '.join(FORMATS)}"
+    )
 
 
 def _read_head(path: Path) -> bytes:

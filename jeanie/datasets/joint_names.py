@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.rig_names import normalise_name, translate_names
+from jeanie.datasets.rig_names import drop_shared_words, normalise_name, translate_names
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout, pair_sides
 
@@ -112,7 +112,7 @@ def find_marker_layout(
     """
     if not 0 < len(names) <= MAX_JOINTS:
         raise DataError(f"{path}: {len(names)} named points; expected 1 to {MAX_JOINTS}")
-    plain = _make_unique([normalise_name(name) for name in names])
+    plain = _make_unique(drop_shared_words([normalise_name(name) for name in names]))
     known = None if aliases else _find_known_layout(plain)
     translated = _make_unique(_name_joints(names, aliases))
     joints = plain if known else translated
@@ -122,7 +122,10 @@ def find_marker_layout(
     ignored = {name for name, joint in (aliases or {}).items() if not joint}
     used_points = [index for index, name in enumerate(names) if name not in ignored]
     if not used_points:
-        raise DataError(f"{path}: the layout file ignores all of its points: {', '.join(names)[:99]}")
+        raise DataError(
+            f"{path}: the layout file ignores all of its points ({', '.join(names)[:99]}); write the joint behind each "
+            'name, such as "head" or "left_elbow"'
+        )
     return make_named_layout(kind, [joints[index] for index in used_points]), np.array(used_points)
 
 
@@ -169,7 +172,8 @@ def _name_joints(
 ) -> list[str]:
     """Return jeanie's name of every joint: that of ``aliases``, else the translated name."""
     joint_of = {} if aliases is None else aliases
-    plain = [joint_of.get(name) or normalise_name(name) for name in names]
+    bare = drop_shared_words([normalise_name(name) for name in names])
+    plain = [joint_of.get(name) or short for name, short in zip(names, bare, strict=True)]
     fixed = [name in joint_of or bool(ends and ends[index]) for index, name in enumerate(names)]
     return translate_names(plain, rig=rig, fixed=fixed)
 

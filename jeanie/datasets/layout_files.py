@@ -144,6 +144,9 @@ def _parse_declaration(row: Mapping[str, Any]) -> Declaration:
         check_up(up)
     if rate is not None and (not isinstance(rate, int | float) or not 0 < rate < float("inf")):
         raise ConfigError(f"rate is frames per second, above 0, got {rate!r}")
+    mirror = row.get("mirror", False)
+    if not isinstance(mirror, bool):
+        raise ConfigError(f"mirror is true or false, got {mirror!r}")
     layout = _parse_layout(row, image_unit) if "joints" in row else None
     bones = row.get("bones", ()) if layout is None else ()
     if not all(
@@ -157,7 +160,7 @@ def _parse_declaration(row: Mapping[str, Any]) -> Declaration:
         unit=None if image_unit else unit,
         up=up,
         rate=None if rate is None else float(rate),
-        mirror=bool(row.get("mirror", False)),
+        mirror=mirror,
         name=str(row["name"]),
     )
 

@@ -3,6 +3,7 @@
 import inspect
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning,
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.plausibility import list_warnings
+from jeanie.skeleton.plausibility import is_misplaced, keep_suggestions, list_warnings
 
 _MARKER_FORMATS = ("c3d", "trc", "motive", "nexus", "qualisys")  # also the names of their layouts
 _MIN_JOINTS = 6  # core joints; with fewer, nothing can be recognised
@@ -130,6 +131,8 @@ def read_motion(
     rest = {key: value for key, value in declarations.items() if key not in accepted}
     motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
     motion = _complete_layout(path, motion, declared)
+    if is_misplaced(motion):
+        keep_suggestions(motion, _read_as_stored(path, read, layout=declared.layout, **options))
     if layout is None:
         _check_markers(path, motion)
     for problem in list_warnings(motion):
@@ -198,14 +201,25 @@ def _check_markers(path: Path, motion: Motion) -> None:
         )
 
 
+def _read_as_stored(path: Path, read: Callable[..., Motion], **options: Any) -> Motion:
+    """Read a recording with the numbers and axes of its file: no scaling, no rotation."""
+    accepted = inspect.signature(read).parameters
+    own = {key: value for key, value in (("unit", "m"), ("up", "y")) if key in accepted}
+    return read(path, **{**options, **own})
+
+
 def collect_names(path: str | Path, format: str | None = None) -> tuple[Motion, list[str]]:
-    """Read a recording; return it with the names of its joints as the file spells them, if it names them."""
+    """Read a recording with the numbers and axes of its file.
+
+    Returns:
+        The motion, and the names of its joints as the file spells them; no names if the file has none.
+    """
     path = Path(path)
     if is_compressed(path):
         with tempfile.TemporaryDirectory(prefix="jeanie") as folder:
             return collect_names(decompress(path, Path(folder)), format)
     read = FORMATS[format or detect_format(path)].read
     if "aliases" not in inspect.signature(read).parameters:
-        return read(path), []
+        return _read_as_stored(path, read), []
     collector = NameCollector()
-    return read(path, aliases=collector), list(collector.names)
+    return _read_as_stored(path, read, aliases=collector), list(collector.names)

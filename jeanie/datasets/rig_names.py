@@ -5,15 +5,18 @@ joints: "HandLeft" is the hand. Names such as "LeftUpLeg" show which of the two 
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence, Set
 
-__all__ = ["find_side", "is_rig", "normalise_name", "translate_names"]
+from jeanie.datasets.joint_words import find_foreign_side, fold_letters, translate_part
+
+__all__ = ["drop_shared_words", "find_side", "is_rig", "normalise_name", "translate_names"]
 
 _SIDES = {"l": "left", "left": "left", "lt": "left", "r": "right", "right": "right", "rt": "right"}
 # words that programs put before or after the name of a joint
 _PREFIXES = {
     "bip", "bip1", "bip01", "bip001", "biped", "mixamorig", "def", "org", "j", "jnt", "jt", "joint", "bone", "rig",
-    "skel", "skeleton", "cc", "base", "character1", "valvebiped", "b", "p",
+    "skel", "skeleton", "cc", "base", "character1", "valvebiped", "b", "p", "c", "k4", "abt", "k4abt",
 }  # fmt: skip
 _SUFFIXES = {"jnt", "joint", "bone", "jt", "pos", "position", "center", "centre", "01", "001"}
 
@@ -56,15 +59,17 @@ _ONLY_BONES = {
 }  # fmt: skip
 _UPPER_ARMS = {"arm", "uparm", "upperarm", "uarm", "humerus", "collar", "clavicle"}
 _COLLARS = {"collar", "clavicle"}
+_LONG_SPINE = 5  # joints, as in ARKit
+_MIN_NAMES, _SHARE = 6, 0.8  # names that contain a word, so that it is not the name of a joint
 
 
 def normalise_name(name: str) -> str:
-    """Return a joint name in snake case, with the side in front and without name spaces.
+    """Return a joint name in snake case, with the side in front, without name spaces and accents.
 
-    >>> [normalise_name(name) for name in ("mixamorig:LeftUpLeg", "R.Elbow", "hand_l", "7th rib")]
-    ['left_up_leg', 'right_elbow', 'left_hand', 'joint_7th_rib']
+    >>> [normalise_name(name) for name in ("mixamorig:LeftUpLeg", "R.Elbow", "hand_l", "7th rib", "Hüfte L")]
+    ['left_up_leg', 'right_elbow', 'left_hand', 'joint_7th_rib', 'left_hufte']
     """
-    last = name.rsplit(":", 1)[-1]
+    last = fold_letters(name.rsplit(":", 1)[-1])
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", last)
     words = [word for word in re.split(r"[^a-z0-9]+", split.lower()) if word]
     sides = {"l": "left", "left": "left", "r": "right", "right": "right"}
@@ -79,9 +84,21 @@ def normalise_name(name: str) -> str:
 def find_side(plain: str) -> tuple[str, str]:
     """Return the side of a normalised name ("left", "right" or "") and its part without underscores.
 
-    >>> [find_side(normalise_name(name)) for name in ("Bip01 L UpperArm", "lfemur", "LUArm", "Waist", "upper_arm.L")]
-    [('left', 'upperarm'), ('left', 'femur'), ('left', 'uarm'), ('', 'waist'), ('left', 'upperarm')]
+    >>> [find_side(normalise_name(name)) for name in ("Bip01 L UpperArm", "lfemur", "LUArm", "Waist", "Schulter_li")]
+    [('left', 'upperarm'), ('left', 'femur'), ('left', 'uarm'), ('', 'waist'), ('left', 'shoulder')]
     """
+    side, part = _find_english_side(plain)
+    if part in _MIDDLE or part in _SIDED_BONES or part in _SIDED_JOINTS:
+        return side, part
+    if part.endswith("1") and (part[:-1] in _MIDDLE or part[:-1] in _SIDED_JOINTS):
+        return side, part[:-1]  # neck_1 and left_shoulder_1 of ARKit
+    if not side:
+        side, words = find_foreign_side(plain.split("_"))
+        part = "".join(words)
+    return side, translate_part(part)
+
+
+def _find_english_side(plain: str) -> tuple[str, str]:
     words = plain.split("_")
     while len(words) > 1 and words[0] in _PREFIXES:
         words = words[1:]
@@ -105,6 +122,30 @@ def _join_words(words: Sequence[str], known: Set[str]) -> str:
         rest = "".join(words[:-1])
         return rest if rest in known else joined
     return joined
+
+
+def drop_shared_words(plain: Sequence[str]) -> list[str]:
+    """Return normalised names without the words that nearly all of them contain, such as that of the subject.
+
+    Names stay if they are few, or if no more joints are known without the words.
+
+    >>> drop_shared_words(["body_head", "body_neck", "body_left_hip", "body_right_hip", "body_left_knee", "body_nose"])
+    ['head', 'neck', 'left_hip', 'right_hip', 'left_knee', 'nose']
+    """
+    names = list(plain)
+    counts = Counter(word for name in names for word in set(name.split("_")))
+    shared = {word for word, count in counts.items() if count >= max(_MIN_NAMES, _SHARE * len(names))}
+    shared -= _SIDES.keys() | _MIDDLE.keys() | _SIDED_BONES.keys() | _SIDED_JOINTS.keys()
+    if not shared:
+        return names
+    bare = ["_".join(word for word in name.split("_") if word not in shared) or name for name in names]
+    bare = [normalise_name(name) for name in bare]  # the side comes to the front
+    return bare if _count_parts(bare) > _count_parts(names) else names
+
+
+def _count_parts(plain: Sequence[str]) -> int:
+    known = _MIDDLE.keys() | _SIDED_BONES.keys() | _SIDED_JOINTS.keys()
+    return sum(part in known for _, part in map(find_side, plain))
 
 
 def is_rig(plain: Sequence[str]) -> bool:
@@ -138,10 +179,19 @@ def translate_names(
     return translated
 
 
+def _number_spine(present: set[tuple[str, str]]) -> dict[str, str]:
+    """Return the joints of a numbered spine: the first two of a short one, the middle and the top of a long one."""
+    numbers = sorted(int(part[5:]) for _, part in present if re.fullmatch(r"spine\d{1,2}", part))
+    if len(numbers) < _LONG_SPINE:
+        return _NUMBERED_SPINE
+    return {f"spine{numbers[len(numbers) // 2]}": "spine", f"spine{numbers[-1]}": "chest"}
+
+
 def _translate(side: str, part: str, present: set[tuple[str, str]], bones: bool) -> str | None:
     if not side:
-        numbered = _NUMBERED_SPINE.get(part) if ("", "spine") not in present else None
-        return numbered or _MIDDLE.get(part)
+        if re.fullmatch(r"spine\d{1,2}", part) and ("", "spine") not in present:
+            return _number_spine(present).get(part)
+        return _MIDDLE.get(part)
     parts_of_side = {other for where, other in present if where == side}
     if not bones or (part == "shoulder" and (not parts_of_side & _UPPER_ARMS or parts_of_side & _COLLARS)):
         joint = _SIDED_JOINTS.get(part)

@@ -123,9 +123,10 @@ def convert(motion: Motion, to: Layout) -> Motion:
     """
     mapping = map_joints(motion.layout, to)
     if len(mapping.missing) == len(to):
+        of_motion = f"{motion.name}: " if motion.name else ""
         raise ConfigError(
-            f"layout {motion.layout.name!r} has no joint of layout {to.name!r}, by name or derived; "
-            "rename its joints after the vocabulary in docs/motions.md"
+            f"{of_motion}layout {motion.layout.name!r} has no joint of layout {to.name!r}, by name or derived "
+            f"({', '.join(motion.layout.joints)[:99]}); declare them in a layout file, which jeanie layout FILE writes"
         )
     joints, valid = mapping.apply(motion.joints, motion.valid)
     old = motion.layout

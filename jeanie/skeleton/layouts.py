@@ -15,6 +15,15 @@ _ARMS_AND_LEGS = """
     right_hip<hip_center right_knee<right_hip right_ankle<right_knee right_foot<right_ankle
 """
 
+_SMPL = """
+    hip_center left_hip<hip_center right_hip<hip_center spine<hip_center left_knee<left_hip right_knee<right_hip
+    chest<spine left_ankle<left_knee right_ankle<right_knee spine_shoulder<chest
+    left_foot<left_ankle right_foot<right_ankle neck<spine_shoulder
+    left_clavicle<spine_shoulder right_clavicle<spine_shoulder head<neck
+    left_shoulder<left_clavicle right_shoulder<right_clavicle left_elbow<left_shoulder right_elbow<right_shoulder
+    left_wrist<left_elbow right_wrist<right_elbow
+"""
+
 
 def _row(joints: str, root: str, torso: str, **rest: Any) -> dict[str, Any]:
     """Return one layout in the form of a layout file: names, bones as (parent, child) names, other keys."""
@@ -134,6 +143,13 @@ ROWS: dict[str, dict[str, Any]] = {
         left_hip<hip_center left_knee<left_hip left_ankle<left_knee spine<hip_center neck<spine
         nose<neck head<nose left_shoulder<neck left_elbow<left_shoulder left_wrist<left_elbow
         right_shoulder<neck right_elbow<right_shoulder right_wrist<right_elbow""",
+        "hip_center",
+        "spine",
+    ),
+    # Body models SMPL and SMPL-X: HumanML3D has the first 22 joints, SMPL two hands more.
+    "smpl22": _row(_SMPL, "hip_center", "spine"),
+    "smpl24": _row(
+        f"{_SMPL} left_hand<left_wrist right_hand<right_wrist",
         "hip_center",
         "spine",
     ),

@@ -14,8 +14,16 @@ from torch import Tensor
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
+from jeanie.skeleton.proportions import find_flat_axis, find_uneven_bones, measure_height
 
-__all__ = ["BodyFacts", "list_warnings", "measure_body", "suggest_unit"]
+__all__ = [
+    "BodyFacts",
+    "is_misplaced",
+    "keep_suggestions",
+    "list_warnings",
+    "measure_body",
+    "suggest_unit",
+]
 
 CORE = LAYOUTS["core15"]
 MIN_JOINTS = 10  # of the core joints
@@ -24,9 +32,6 @@ MIN_RATE, MAX_RATE = 2.0, 2000.0  # frames per second
 MAX_SPREAD = 6.0  # metres between points of one frame whose joints are unknown
 _UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0}
 _ADULT = (1.0, 2.3)  # metres; a unit is suggested if it gives such a height
-# mean bone lengths of core15 in the order of its bones, in parts of the standing height
-_PARTS = (0.075, 0.158, 0.118, 0.175, 0.163, 0.118, 0.175, 0.163, 0.163, 0.250, 0.280, 0.163, 0.250, 0.280)
-_PARENT, _CHILD = (list(side) for side in zip(*CORE.bones, strict=True))
 _AXES = ("x", "y", "z", "-x", "-y", "-z")
 _UPPER = [CORE.index(joint) for joint in ("head", "neck", "left_shoulder", "right_shoulder")]
 _LOWER = [CORE.index(f"{side}_{joint}") for joint in ("knee", "foot") for side in ("left", "right")]
@@ -40,6 +45,7 @@ _UPRIGHT = 0.85  # cosine between a body and the up axis above which its front i
 _STRETCHED = (
     -0.5
 )  # median cosine between the feet of a swimmer and the axis of the body; a standing person has flat feet
+_MIN_UNEVEN = 2  # uneven bones: the noise of sensors reaches one
 _FROZEN = 0.6  # share of frames that repeat the frame before
 _MIN_FROZEN = 15  # frames
 _JUMP, _MAX_JUMP = (
@@ -64,6 +70,10 @@ class BodyFacts:
         facing: Median cosine between the front by left and right and the direction of toes and face, while the body is
             upright; None if unknown.
         has_flat_feet: Whether the feet are at an angle to the axis ``up``, as of a person who stands along it.
+        flat: Axis along which the body has no extent in any frame; None in 2-D, or for a body with depth.
+        uneven: Bones whose left and right side differ in length by more than a factor of two.
+        spread: Longest side of the box around the points of a frame, the median over frames; 0 if unknown.
+        suggested_unit, suggested_up: What to declare if size or posture are implausible; None if unclear.
     """
 
     height: float | None
@@ -75,6 +85,11 @@ class BodyFacts:
     jumps: tuple[tuple[int, float], ...]
     facing: float | None
     has_flat_feet: bool
+    flat: str | None
+    uneven: tuple[str, ...]
+    spread: float
+    suggested_unit: str | None
+    suggested_up: str | None
 
 
 def list_warnings(motion: Motion, *, is_stream: bool = False) -> tuple[str, ...]:
@@ -104,27 +119,67 @@ def measure_body(motion: Motion) -> BodyFacts:
     return facts
 
 
+def is_misplaced(motion: Motion) -> bool:
+    """Return whether size or posture are implausible, so that a unit or an up axis is wrong."""
+    facts = measure_body(motion)
+    return _has_wrong_size(motion, facts) or _has_wrong_axis(motion, facts)
+
+
+def keep_suggestions(motion: Motion, stored: Motion) -> None:
+    """Let the warnings of a motion suggest the unit and the up axis of its file.
+
+    Args:
+        motion: The motion as it was read, perhaps scaled and rotated.
+        stored: The same motion with the numbers and axes of the file.
+    """
+    found = measure_body(stored)
+    motion.__dict__[_CACHE_KEY] = replace(
+        measure_body(motion), suggested_unit=found.suggested_unit, suggested_up=found.suggested_up
+    )
+
+
+def _has_wrong_size(motion: Motion, facts: BodyFacts) -> bool:
+    if motion.layout.unit != "m" or motion.layout.dims != 3:
+        return False
+    if facts.height is None:
+        return facts.spread > MAX_SPREAD
+    return not MIN_HEIGHT <= facts.height <= MAX_HEIGHT
+
+
+def _has_wrong_axis(motion: Motion, facts: BodyFacts) -> bool:
+    is_elsewhere = facts.up is not None and facts.up != motion.layout.up
+    return facts.upside_down > 0.5 or (is_elsewhere and facts.has_flat_feet)
+
+
 def _measure_body(motion: Motion) -> BodyFacts:
     person = int(motion.valid.sum(dim=(0, 2)).argmax()) if motion.persons > 1 else 0
     joints, valid = motion.joints[:, person], motion.valid[:, person]
     plan = map_joints(motion.layout, CORE)
     core, is_known = plan.apply(joints, valid)
-    height = _measure_height(core, is_known)
+    height = measure_height(core, is_known)
     line = _find_body_lines(core, is_known)
     axis = _find_axis(line)
     cosine = line[:, "xyz".index(motion.layout.up)]
     upright = (cosine > _UPRIGHT)[:, None]
     is_upright = motion.layout.dims == 3 and float(upright.to(core.dtype).mean()) > 0.5
+    upside_down = float((cosine < -0.5).to(core.dtype).mean())
+    spread = _measure_spread(motion)
+    opposite = f"-{motion.layout.up}" if upside_down > 0.5 else None
     return BodyFacts(
         height=height,
         up=axis,
-        upside_down=float((cosine < -0.5).to(core.dtype).mean()),
+        upside_down=upside_down,
         matched=len(CORE) - len(plan.missing),
         missing=plan.missing,
         frozen=_count_frozen(joints, valid),
         jumps=_find_jumps(core, is_known, height),
         facing=_measure_facing(joints, valid & upright, motion.layout) if is_upright else None,
         has_flat_feet=axis is None or _has_flat_feet(joints, valid, motion.layout, axis),
+        flat=find_flat_axis(core, is_known, height) if motion.layout.dims == 3 else None,
+        uneven=find_uneven_bones(core, is_known),
+        spread=spread,
+        suggested_unit=suggest_unit(spread if height is None else height),
+        suggested_up=axis or opposite or (motion.layout.up if is_upright else None),
     )
 
 
@@ -143,31 +198,39 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
             f"only {facts.matched} of the {len(CORE)} core joints are known (missing: {', '.join(facts.missing)}); "
             "write a layout file with: jeanie layout FILE, edit it and give it as layout (--layout)"
         )
-    height, is_metric = facts.height, motion.layout.unit == "m" and motion.layout.dims == 3
-    if height is not None and is_metric and not MIN_HEIGHT <= height <= MAX_HEIGHT:
-        unit = suggest_unit(height)
+    is_metric = motion.layout.unit == "m" and motion.layout.dims == 3
+    height, unit, up = facts.height, facts.suggested_unit, facts.suggested_up
+    if _has_wrong_size(motion, facts):
+        size = (
+            f"the points of a frame are up to {_round(facts.spread)} m apart"
+            if height is None
+            else f"the body is {_round(height)} m tall"
+        )
         advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
-        yield f"the body is {height:.3g} m tall; declare the unit of the file: {advice}"
-    elif height is None and is_metric and (spread := _measure_spread(motion)) > MAX_SPREAD:
-        unit = suggest_unit(spread)
-        advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
-        yield f"the points of a frame are up to {spread:.3g} m apart; declare the unit of the file: {advice}"
-    declared = motion.layout.up
-    if facts.upside_down > 0.5:
-        guess = facts.up or f"-{declared}"
+        yield f"{size}; declare the unit of the file: {advice}"
+    if _has_wrong_axis(motion, facts):
+        advice = f"up='{up}' (--up {up})" if up else f"up (--up {', '.join(_AXES)})"
         yield (
             f"the feet are above the head in {100 * facts.upside_down:.0f} % of the frames; declare the axis that "
-            f"points up: up='{guess}' (--up {guess})"
+            f"points up: {advice}"
+            if facts.upside_down > 0.5
+            else f"the body lies along the axis {facts.up} in all frames; if it stands, declare the axis that points "
+            f"up: {advice}"
         )
-    elif facts.up is not None and facts.up != declared and facts.has_flat_feet:
+    if facts.flat is not None:
         yield (
-            f"the body lies along the axis {facts.up} in all frames; if it stands, declare the axis that points up: "
-            f"up='{facts.up}' (--up {facts.up})"
+            f"the body has no depth: in every frame, its joints have the same {facts.flat}; 2-D key points need "
+            "lifting: jeanie lift apply"
         )
     if facts.facing is not None and facts.facing < _BACKWARDS:
         yield (
             "left and right seem to be swapped: toes and face point backwards; for left-handed coordinates declare "
             "mirror=True (--mirror), else exchange left and right in a layout file (--layout)"
+        )
+    if len(facts.uneven) >= _MIN_UNEVEN and is_metric:
+        yield (
+            f"left and right differ in the lengths of {', '.join(facts.uneven)} by more than a factor of two; check "
+            "the order or the names of the joints, and declare them: layout= (--layout)"
         )
     if facts.frozen >= max(_MIN_FROZEN, _FROZEN * len(motion)):
         yield (
@@ -187,26 +250,17 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
         )
 
 
+def _round(length: float) -> str:
+    """Return a length with three digits and without an exponent."""
+    return f"{float(f'{length:.3g}'):,.10g}"
+
+
 def _average_valid(
     core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"], joints: list[int]
 ) -> tuple[Float[Tensor, "frame 3"], Bool[Tensor, " frame"]]:
     weight = known[:, joints].to(core.dtype)
     count = weight.sum(1, keepdim=True)
     return (core[:, joints] * weight[..., None]).sum(1) / count.clamp_min(1), count[:, 0] > 0
-
-
-def _measure_height(core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]) -> float | None:
-    """Return the standing height by the median lengths of the known bones."""
-    both = known[:, _PARENT] & known[:, _CHILD]
-    lengths = (
-        torch.where(both, (core[:, _CHILD] - core[:, _PARENT]).norm(dim=-1), torch.nan).nanmedian(0).values
-    )
-    present = lengths.isfinite()
-    if int(present.sum()) < 3:
-        return None
-    parts = core.new_tensor(_PARTS)
-    height = float(lengths[present].sum() / parts[present].sum())
-    return height if height > 0 else None
 
 
 def _find_body_lines(

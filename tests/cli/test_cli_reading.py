@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpus import z_up
+from corpus import CASES, z_up
 from corpus.rigs import OWN
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from jeanie.cli.app import app
+from jeanie.datasets import read_motion
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.skeleton import LAYOUTS
 from jeanie.skeleton.convert import convert
@@ -26,7 +27,7 @@ def run(*arguments, text=None):
 
 
 def write_table(motion, path):
-    """A table with German names in centimetres, z up: a laboratory's export."""
+    """A table with names of its own in centimetres, z up: a laboratory's export."""
     core = convert(motion, LAYOUTS["core15"]).fill_gaps(60)
     joints = [core.layout.index(joint) for joint in OWN.values()]
     points = z_up(core.joints[:, 0, joints].double().numpy()) * 100
@@ -284,3 +285,30 @@ def test_a_misspelt_method_gets_a_suggestion():
     done = run("evaluate", "raww", "synthetic")
     assert done.exit_code == 2
     assert "did you mean 'raw'?" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "name", ["BVH, Mixamo", "Xsens MVNX", "CSV, unit in the header", "JSON, list of joints"]
+)
+def test_a_layout_file_does_not_change_how_a_plausible_recording_is_read(tmp_path, name):
+    path = CASES[name].write(tmp_path)
+    done = run("layout", path, "--out", tmp_path / "lab.toml")
+    assert done.exit_code == 0, done.output
+    plain, declared = read_motion(path), read_motion(path, layout=tmp_path / "lab.toml", strict=True)
+    assert declared.rate == plain.rate
+    shared = [joint for joint in plain.layout.joints if joint in declared.layout.joints]
+    assert len(shared) >= 15
+    for joint in shared:
+        at, where = plain.layout.index(joint), declared.layout.index(joint)
+        np.testing.assert_allclose(declared.joints[:, :, where], plain.joints[:, :, at], atol=1e-4)
+
+
+@pytest.mark.errors
+def test_errors_and_warnings_name_the_option_once(tmp_path):
+    path = tmp_path / "clip.csv"
+    write_table(open_synthetic()[0], path)
+    unit = run("info", path, "--unit", "km").stderr
+    assert unit.startswith("jeanie: --unit must be one of m, dm, cm")
+    warning = run("info", path).stderr
+    assert "declare the unit of the file: --unit cm" in warning
+    assert "unit=" not in warning

@@ -5,7 +5,7 @@
 writes docs/tested_files.md.
 """
 
-from corpus import animations, captures, keypoints, landmarks, rigs, sensors, tables
+from corpus import animations, captures, keypoints, landmarks, named, rigs, sensors, tables
 from corpus.body import BODY, FRAMES, RATE, Case, stack, z_up
 from corpus.page import render_page
 
@@ -19,4 +19,5 @@ CASES = (
     | rigs.CASES
     | animations.CASES
     | tables.CASES
+    | named.CASES
 )

@@ -16,9 +16,9 @@ SIDES = (("left", "Left", "L", "l"), ("right", "Right", "R", "r"))
 
 
 def name_sides(template, joint):
-    """Names of both sides: {Side} is Left, {S} is L, {s} is l."""
+    """Names of both sides: {side} is left, {Side} is Left, {S} is L, {s} is l."""
     return {
-        template.format(Side=long_, S=upper, s=lower): f"{side}_{joint}"
+        template.format(side=side, Side=long_, S=upper, s=lower): f"{side}_{joint}"
         for side, long_, upper, lower in SIDES
     }
 
@@ -104,10 +104,34 @@ KINECT = names_of(
 )  # fmt: skip
 
 
-OWN = {"Kopf": "head", "Hals": "neck", "Rumpf": "torso", "SchulterL": "left_shoulder", "EllbogenL": "left_elbow",
-       "HandL": "left_hand", "SchulterR": "right_shoulder", "EllbogenR": "right_elbow", "HandR": "right_hand",
-       "HuefteL": "left_hip", "KnieL": "left_knee", "FussL": "left_foot", "HuefteR": "right_hip",
-       "KnieR": "right_knee", "FussR": "right_foot"}  # fmt: skip
+OWN = {"Kpf": "head", "Hls": "neck", "Rmpf": "torso", "SchL": "left_shoulder", "EllL": "left_elbow",
+       "HandL": "left_hand", "SchR": "right_shoulder", "EllR": "right_elbow", "HandR": "right_hand",
+       "HftL": "left_hip", "KnL": "left_knee", "FsL": "left_foot", "HftR": "right_hip",
+       "KnR": "right_knee", "FsR": "right_foot"}  # fmt: skip
+
+
+def name_words(middle, sided, template, left, right):
+    """Names of the core joints in another language: head, neck, torso, then the parts of both sides."""
+    names = dict(zip(middle.split(), ("head", "neck", "torso"), strict=True))
+    parts = ("shoulder", "elbow", "hand", "hip", "knee", "foot")
+    for word, part in zip(sided.split(), parts, strict=True):
+        names[template.format(part=word, side=left)] = f"left_{part}"
+        names[template.format(part=word, side=right)] = f"right_{part}"
+    return names
+
+
+LANGUAGES = {
+    "German": name_words("Kopf Hals Rumpf", "Schulter Ellbogen Hand Hüfte Knie Fuß", "{side}{part}", "Linke", "Rechte"),
+    "German, short sides": name_words(
+        "Kopf Nacken Oberkörper", "Schulter Ellenbogen Hand Huefte Knie Fuss", "{part}_{side}", "li", "re"),
+    "French": name_words("Tête Cou Tronc", "Épaule Coude Main Hanche Genou Pied", "{part}_{side}", "gauche", "droite"),
+    "French, letters": name_words("Tete Cou Tronc", "Epaule Coude Main Hanche Genou Pied", "{part} {side}", "G", "D"),
+    "Spanish": name_words("Cabeza Cuello Torso", "Hombro Codo Mano Cadera Rodilla Pie", "{part}{side}", "Izq", "Der"),
+    "Italian": name_words("Testa Collo Tronco", "Spalla Gomito Mano Anca Ginocchio Piede", "{part}_{side}", "sx", "dx"),
+    "Portuguese": name_words(
+        "Cabeça Pescoço Tronco", "Ombro Cotovelo Mão Quadril Joelho Pé", "{part} {side}", "esquerdo", "direito"),
+    "Dutch": name_words("Hoofd Nek Romp", "Schouder Elleboog Hand Heup Knie Voet", "{side}{part}", "Linker", "Rechter"),
+}  # fmt: skip
 
 
 def own_layout(name, dump):
@@ -130,6 +154,24 @@ def to_toml(row):
 
 
 CASES = {
+    **{f"CSV, {language}": Case(f"{language} names: {next(iter(names))}, {list(names)[3]}",
+        text_file("a.csv", rig(names)), "csv", rate=RATE) for language, names in LANGUAGES.items()},
+    "CSV, one word before all names": Case("FreeMoCap: body_left_shoulder", text_file("a.csv", rig(
+        {f"body_{joint}": joint for joint in LAYOUTS["core15"].joints})), "csv", rate=RATE),
+    "CSV, names of the Azure Kinect SDK": Case("K4ABT_JOINT_SHOULDER_LEFT", text_file("a.csv", rig(
+        {"K4ABT_JOINT_" + "_".join(reversed(joint.split("_"))).upper(): joint
+         for joint in LAYOUTS["core15"].joints})), "csv", rate=RATE),
+    "CSV, ARKit": Case("neck_1_joint, left_upLeg_joint", text_file("a.csv", rig(names_of(
+        {"hips_joint": "hip_center", "spine_1_joint": "hip_center", "spine_2_joint": "hip_center",
+         "spine_4_joint": "spine", "spine_6_joint": "chest", "spine_7_joint": "chest", "neck_1_joint": "neck",
+         "head_joint": "head"},
+        clavicle="{side}_shoulder_1_joint", shoulder="{side}_arm_joint", elbow="{side}_forearm_joint",
+        wrist="{side}_hand_joint", hip="{side}_upLeg_joint", knee="{side}_leg_joint", ankle="{side}_foot_joint",
+        foot="{side}_toes_joint"))), "csv", rate=RATE),
+    "CSV, Apple Vision": Case("left_shoulder_1_joint without an arm", text_file("a.csv", rig(names_of(
+        {"root": "hip_center", "neck_1_joint": "neck", "head_joint": "head"}, shoulder="{side}_shoulder_1_joint",
+        elbow="{side}_forearm_joint", wrist="{side}_hand_joint", hip="{side}_upLeg_joint", knee="{side}_leg_joint",
+        ankle="{side}_foot_joint"))), "csv", rate=RATE),
     "CSV, Mixamo": Case("names of Mixamo", text_file("a.csv", rig(MIXAMO)), "csv", rate=RATE),
     "CSV, Vicon": Case("LUpperArm, Waist", text_file("a.csv", rig(VICON)), "csv", rate=RATE),
     "CSV, OptiTrack": Case("LUArm, Ab of Motive", text_file("a.csv", rig(OPTITRACK)), "csv", rate=RATE),

@@ -21,7 +21,33 @@ def with_units(text):
     return "\n".join([first, ",".join(["s"] + ["m"] * 45), *lines]) + "\n"
 
 
+def point_cells(cell, separator=","):
+    """A table with one cell per joint; ``cell`` formats x, y and z."""
+    rows = [[round(f / RATE, 6), *(cell.format(*map(float, point.round(5))) for point in stack(CORE)[f])]
+            for f in range(FRAMES)]  # fmt: skip
+    return table(["time", *CORE], rows, separator)
+
+
 CASES = {
+    "CSV, tuples": Case('"(0.1, 0.2, 0.3)": pandas with tuples', text_file("a.csv", lambda: point_cells(
+        '"({}, {}, {})"')), "csv", rate=RATE),
+    "CSV, vectors of Unity": Case("(0.1, 0.2, 0.3) without quotes: Vector3.ToString", text_file("a.csv", lambda: (
+        point_cells("({}, {}, {})"))), "csv", rate=RATE),
+    "CSV, arrays": Case("[0.1 0.2 0.3]: pandas with numpy arrays", text_file("a.csv", lambda: point_cells(
+        "[{} {} {}]")), "csv", rate=RATE),
+    "CSV, numpy scalars": Case("(np.float64(0.1), ...): csv.writer with tuples of numpy 2", text_file("a.csv", lambda: (
+        point_cells('"(np.float64({}), np.float64({}), np.float64({}))"'))), "csv", rate=RATE),
+    "CSV, dicts": Case("{'x': 0.1, ...}: pandas with dicts", text_file("a.csv", lambda: point_cells(
+        "\"{{'x': {}, 'y': {}, 'z': {}}}\"")), "csv", rate=RATE),
+    "CSV, vectors of Unreal": Case("X=0.1 Y=0.2 Z=0.3: FVector.ToString", text_file("a.csv", lambda: point_cells(
+        "X={} Y={} Z={}")), "csv", rate=RATE),
+    "CSV, one tuple per row": Case("frame, joint, position", text_file("a.csv", lambda: table(
+        ["time", "joint", "position"], [[round(f / RATE, 6), name, '"({}, {}, {})"'.format(*stack(CORE)[f, j].round(5))]
+                                        for f in range(FRAMES) for j, name in enumerate(CORE)])), "csv", rate=RATE),
+    "CSV, numbered axes": Case("Head[0], Head[1], Head[2]", text_file("a.csv", lambda: core(
+        title="{name}[{axis}]").replace("[x]", "[0]").replace("[y]", "[1]").replace("[z]", "[2]")), "csv", rate=RATE),
+    "CSV, unit behind the axis": Case("head_x_mm", text_file("a.csv", lambda: core(
+        title="{name}_{axis}_mm", scale=1000)), "csv", rate=RATE),
     "CSV, UTF-16": Case("Excel, Unicode text: tabs", bytes_file("a.txt", lambda: core().replace(",", "\t").encode(
         "utf-16")), "csv", rate=RATE),
     "CSV, UTF-16 without a mark": Case("Windows programs", bytes_file("a.csv", lambda: core().encode("utf-16-le")),

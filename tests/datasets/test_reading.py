@@ -1,6 +1,7 @@
 """Recordings as declared: units, axes, layout files, warnings; folders and sheets as data sets."""
 
 import io
+import re
 import warnings
 import zipfile
 from pathlib import Path
@@ -55,6 +56,41 @@ def test_an_implausible_recording_warns_or_is_refused(table):
 
 
 @pytest.mark.errors
+@pytest.mark.parametrize(
+    ("name", "change", "advice"),
+    [
+        ("BVH, Mixamo", lambda text: rescale_bvh(text, 0.01), "unit='m' (--unit m)"),
+        ("mediapipe world, JSON lines", lambda text: re.sub(
+            r'"([xy])": (-?)', lambda match: f'"{match[1]}": ' + ("" if match[2] else "-"), text), "up='y' (--up y)"),
+        ("Xsens MVNX", lambda text: re.sub(
+            r"<position>([^<]*)", lambda match: "<position>" + lay_down(match[1]), text), "up='y' (--up y)"),
+    ],
+    ids=["bvh", "mediapipe", "mvnx"],
+)  # fmt: skip
+def test_advice_is_about_the_numbers_of_the_file(tmp_path, name, change, advice):
+    path = CASES[name].write(tmp_path)
+    path.write_text(change(path.read_text()))
+    with pytest.warns(RecordingWarning) as found:
+        read_motion(path)
+    assert any(advice in str(warning.message) for warning in found), [str(one.message) for one in found]
+    declared = re.search(r"(unit|up)='(\w+)'", advice)
+    read_motion(path, strict=True, **{declared[1]: declared[2]})
+
+
+def rescale_bvh(text, factor):
+    """Multiply the positions of a BVH file whose rotations are 0 by a factor."""
+    head, motion = text.split("MOTION")
+    first, count, step, *rows = motion.split("\n")
+    scaled = (" ".join(str(factor * float(value)) for value in row.split()) for row in rows)
+    return "\n".join([head + "MOTION" + first, count, step, *scaled])
+
+
+def lay_down(numbers):
+    """Points with z up, (x, y, z), as points with y up: (x, z, -y)."""
+    points = np.array(numbers.split(), float).reshape(-1, 3)[:, [0, 2, 1]] * [1, 1, -1]
+    return " ".join(map(str, points.ravel()))
+
+
 def test_wrong_declarations_name_the_choices(table):
     with pytest.raises(ConfigError, match="unit must be one of m, dm, cm"):
         read_motion(table, unit="furlong")

@@ -68,6 +68,20 @@ def test_swapped_sides_are_found():
     assert "--mirror" in warning
 
 
+def test_a_wrong_order_of_joints_is_found():
+    joints = np.concatenate([stack(LAYOUTS["smpl22"].joints)] * 2)
+    found = list_warnings(Motion(joints, LAYOUTS["cmu22"], rate=30.0))
+    assert any("left and right differ in the lengths of upper arm, thigh" in warning for warning in found), (
+        found
+    )
+
+
+def test_a_body_without_depth_is_found():
+    (warning,) = warnings_of(lambda joints: joints * [1, 1, 0])
+    assert "its joints have the same z" in warning
+    assert "jeanie lift apply" in warning
+
+
 def test_few_known_joints_are_named():
     layout = Layout("few", ("head", "left_hand", "kopf"), (), (), 0, 0)
     joints = np.concatenate([stack(["head", "left_hand", "head"])] * 5)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+from jeanie.datasets.formats.csv_lists import expand_lines, find_point_cells, name_coordinates
 from jeanie.datasets.formats.csv_long import find_long_columns
 from jeanie.datasets.formats.units import UNITS
 from jeanie.datasets.joint_names import MAX_JOINTS
@@ -23,11 +24,13 @@ __all__ = [
 
 MAX_COLUMNS = 4 * MAX_JOINTS
 _MAX_LINES_BEFORE = 64  # of a program about the recording
+_SAMPLE = 4  # lines that show which cells hold points
 _DELIMITERS = ",;\t|"
-_UNIT = rf"(?:\s*[\[(]\s*({'|'.join(UNITS)})\s*[\])])?"
+_UNIT = rf"(?:\s*[\[(]\s*({'|'.join(UNITS)})\s*[\])]|_({'|'.join(UNITS)}))?"
 _MOVED = r"(?:[\s_.:-](?:t|trans|translate|translation|loc|location))?"  # head_tx, Head.translateX
 _COLUMN = re.compile(rf"(.+?){_MOVED}[\s_.:\[(-]?([xyz])[\])]?{_UNIT}", re.IGNORECASE)
 _PREFIXED = re.compile(r"([xyz])(?:[\s_.:-](.+)|(\d+))", re.IGNORECASE)
+_NUMBERED = re.compile(r"(.+?)[\s_.\[(]([0-3])[\])]?")
 _DECLARED = re.compile(
     r"\"?sep=(.)\"?[,;\s]*", re.IGNORECASE
 )  # the first line that Excel writes and understands
@@ -90,6 +93,9 @@ def read_header(path: Path, lines: Iterator[str]) -> Header:
             joined = _join_axes(path, at + 2, titles, head[at + 1] if at + 1 < len(head) else "", delimiter)
             if _has_points(joined or titles):
                 return _finish(path, head, at, titles, joined, delimiter, lines)
+            if size_of := find_point_cells(titles, head[at + 1 : at + 1 + _SAMPLE], delimiter):
+                rest = expand_lines(chain(head[at + 1 :], lines), size_of, delimiter)
+                return Header(name_coordinates(titles, size_of), delimiter, rest, at + 2)
             first = (at, titles) if first is None and not text.startswith("#") else first
     number, titles = first or (0, [])
     raise DataError(
@@ -137,7 +143,8 @@ def find_point_columns(titles: Sequence[str]) -> PointColumns | None:
     for column, title in enumerate(titles):
         if match := _COLUMN.fullmatch(title):
             axes.setdefault(match.group(1), {}).setdefault(match.group(2).lower(), column)
-            units |= {match.group(3).lower()} if match.group(3) else set()
+            unit = match.group(3) or match.group(4)
+            units |= {unit.lower()} if unit else set()
     if not any(len(columns) > 1 for columns in axes.values()):
         axes = {}
         for column, title in enumerate(titles):
@@ -145,6 +152,7 @@ def find_point_columns(titles: Sequence[str]) -> PointColumns | None:
                 axes.setdefault(match.group(2) or match.group(3), {}).setdefault(
                     match.group(1).lower(), column
                 )
+    axes = axes or _find_numbered_axes(titles)
     names = [name for name, columns in axes.items() if len(columns) == 3]
     if names:
         positions = [name for name in names if not _is_no_position(name, names)]
@@ -155,6 +163,25 @@ def find_point_columns(titles: Sequence[str]) -> PointColumns | None:
     if len(flat) < 3:
         return None
     return PointColumns(flat, [axes[name][axis] for name in flat for axis in "xy"], None)
+
+
+def _find_numbered_axes(titles: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the columns of axes with numbers, ``Head[0]`` or ``Head_1``; empty if not all of them have three axes.
+
+    >>> _find_numbered_axes(["a_1", "a_2", "a_3", "b_1", "b_2", "b_3", "c_1", "c_2", "c_3"])["b"]
+    {'x': 3, 'y': 4, 'z': 5}
+    """
+    numbers: dict[str, dict[int, int]] = {}
+    for column, title in enumerate(titles):
+        if match := _NUMBERED.fullmatch(title):
+            numbers.setdefault(match[1], {})[int(match[2])] = column
+    used = {tuple(sorted(columns)) for columns in numbers.values()}
+    if len(numbers) < 3 or used not in ({(0, 1, 2)}, {(1, 2, 3)}):
+        return {}
+    return {
+        name: {axis: columns[at] for axis, at in zip("xyz", sorted(columns), strict=True)}
+        for name, columns in numbers.items()
+    }
 
 
 def normalise_title(title: str) -> tuple[str, str | None]:
@@ -232,7 +259,7 @@ def _advise(following: Sequence[str]) -> str:
     """Return what to do about a table whose cells hold lists or texts of JSON."""
     if any(re.search(r"(?:^|[,;\t])\s*\"?\s*[\[({]", line) for line in following):
         return "; its cells hold lists: save one column per coordinate, or the frames as JSON"
-    return ""
+    return "; rename them: one column per coordinate"
 
 
 def _is_number(title: str) -> bool:

@@ -33,12 +33,13 @@ _FRAMES = (
 _JOINTS = (
     "landmark", "landmark_name", "landmark_id", "landmark_index", "landmark_idx", "joint", "joint_name", "joint_id",
     "landmark_type", "joint_type", "jointtype", "joint_index", "keypoint", "keypoint_name", "keypoint_id", "marker",
-    "marker_name", "bodypart", "body_part", "bone", "bone_name", "segment", "gelenk", "point", "name", "part", "id",
-    "index",
+    "marker_name", "bodypart", "body_part", "bone", "bone_name", "segment", "gelenk", "articulation", "point", "name",
+    "part", "id", "index",
 )  # fmt: skip
 _PERSONS = ("person", "person_id", "body_id", "track_id", "tracking_id", "pose_id")
 _TIMES = (
     "time", "time_s", "timestamp", "timestamp_s", "timestamp_ms", "time_ms", "timestamp_us", "time_us", "t", "zeit",
+    "temps", "tiempo", "tempo", "tijd",
 )  # fmt: skip
 _CHUNK_ROWS = 2**14
 

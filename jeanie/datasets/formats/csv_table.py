@@ -26,8 +26,10 @@ Floats = NDArray[np.float64]
 _MAX_SPARSENESS = 20  # frames x persons per row of the table
 # names of the columns that are not coordinates
 _INDEX_COLUMNS = {
-    "frame": ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame#", "frame_no", "bild"),
-    "time": ("time", "timestamp", "time_stamp", "t", "seconds", "sec", "elapsed", "elapsed_time", "zeit"),
+    "frame": ("frame", "frame_id", "frame_number", "frame_idx", "frame_index", "frame#", "frame_no", "bild",
+              "trame"),
+    "time": ("time", "timestamp", "time_stamp", "t", "seconds", "sec", "elapsed", "elapsed_time", "zeit",
+             "temps", "tiempo", "tempo", "tijd"),
     "person": ("person", "person_id", "body_id", "track_id", "tracking_id", "pose_id"),
 }  # fmt: skip
 _NUMBERED = {

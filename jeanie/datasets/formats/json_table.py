@@ -13,7 +13,7 @@ from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["is_json_table", "read_json_table"]
+__all__ = ["is_json_table", "read_json_table", "write_rows"]
 
 _POINT = rb"\[\s*-?[\d.]+(?:[eE][-+]?\d+)?\s*,[^\[\]{}]*\]"
 _JOINT_LISTS = re.compile(rb"\s*\{\s*\"[A-Za-z][^\"]*\"\s*:\s*\[\s*" + _POINT)
@@ -55,7 +55,7 @@ def read_json_table(
     """
     path = Path(path)
     rows = _list_rows(path, read_json_lines(path))
-    return read_table(path, _write_rows(rows), unit=unit, up=up, layout=layout, aliases=aliases)
+    return read_table(path, write_rows(rows), unit=unit, up=up, layout=layout, aliases=aliases)
 
 
 def _list_rows(path: Path, value: Any) -> Iterator[list[Any]]:
@@ -105,7 +105,7 @@ def _expect_rows(path: Path, rows: Any) -> Iterator[list[Any]]:
     yield from rows
 
 
-def _write_rows(rows: Iterator[Sequence[Any]]) -> Iterator[str]:
+def write_rows(rows: Iterator[Sequence[Any]]) -> Iterator[str]:
     """Yield rows as lines of CSV."""
     for row in rows:
         line = io.StringIO()

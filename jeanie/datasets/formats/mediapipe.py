@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from jeanie.datasets.formats.build import make_motion
 from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.frame_folders import read_frame_folder
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import MAX_PERSONS
 from jeanie.datasets.formats.landmark_lists import is_by_axis, parse_names, parse_person
-from jeanie.datasets.formats.landmarks import MEDIAPIPE, make_landmark_motion
-from jeanie.datasets.formats.units import estimate_frame_rate
+from jeanie.datasets.formats.landmarks import MEDIAPIPE, is_mediapipe, make_landmark_motion
+from jeanie.datasets.formats.units import estimate_frame_rate, rotate_to_y_up
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
@@ -55,7 +56,8 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     name or index, or ``[x, y, z, ...]``, also without z or with its number in front. A frame without landmarks is
     missing. x and y change sign. Image landmarks have the unit "relative": parts of the width, also for y if the file
     has the size of the image. Without a key that says which of the two they are, landmarks around the hips are world
-    landmarks. The frame rate is that of the header, or comes from the times of the frames.
+    landmarks. Joints of another ``layout`` in 3-D are metres, y up, unless declared. The frame rate is
+    that of the header, or comes from the times of the frames.
     """
     path = Path(path)
     value = list(read_frame_folder(path)) if path.is_dir() else read_json_lines(path)
@@ -78,6 +80,8 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
         placed[..., 2] = np.where(np.isnan(placed[..., 0]), np.nan, 0.0)
         file_layout = replace(file_layout, dims=2)
     rate = _find_number(header, _RATE_KEYS) or _find_rate(frames)
+    if keys in (PLAIN_KEYS, IMAGE_KEYS) and not is_flat and not is_mediapipe(own):
+        return make_motion(path, rotate_to_y_up(placed, up or "y"), own, rate=rate)
     is_known = (
         {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys)
         if len(file_layout) == len(MEDIAPIPE)

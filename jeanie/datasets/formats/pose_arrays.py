@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_motion
 from jeanie.datasets.formats.files import check_size, get_point_limit, read_bytes
-from jeanie.datasets.formats.keypoints import MAX_PERSONS, make_keypoint_motion
+from jeanie.datasets.formats.keypoints import make_keypoint_motion
 from jeanie.datasets.formats.landmarks import MEDIAPIPE, is_mediapipe, make_landmark_motion
 from jeanie.datasets.formats.npz import ZIP_ERRORS, parse_npy, read_arrays, read_npz
 from jeanie.datasets.formats.units import estimate_frame_rate, rotate_to_y_up
@@ -26,6 +26,9 @@ MAX_VALUES = 5  # per joint: x, y, z, visibility, presence
 # layouts of key points by their number; the values show whether they are [x, y, score] in pixels or metres
 _KEYPOINTS = {17: "coco17", 18: "openpose18", 25: "openpose25", 26: "halpe26"}
 _MIN_PIXELS = 8.0
+_MAX_SCORE_BELOW, _MAX_SCORE = 0.05, 20.0  # detectors write scores a little outside 0 to 1, never as large
+_MAX_ARRAY_PERSONS = 10  # more are recordings rather than persons
+_BODY_MODEL = {"poses", "trans", "betas", "global_orient", "body_pose", "pose_body", "transl"}  # SMPL
 # MediaPipe Holistic: number of landmarks -> where those of the pose start; 468 of the face and 21 of each hand
 _HOLISTIC = {543: 489, 75: 0}
 _HOLISTIC_ROWS = (1662, 258)  # rows of x, y, z, visibility of the pose, then x, y, z of face and hands
@@ -55,6 +58,11 @@ def read_npz_poses(path: str | Path, *, layout: Layout | None = None, up: str | 
     arrays = read_arrays(path, path, None)
     if "about" in arrays or ("joints" in arrays and layout is not None):
         return read_npz(path, layout=layout)
+    if len(_BODY_MODEL & arrays.keys()) >= 2:
+        raise DataError(
+            f"{path}: parameters of a body model (SMPL: {', '.join(sorted(_BODY_MODEL & arrays.keys()))}), not "
+            "positions; compute its joints with the body model and save an array [frame, joint, 3]"
+        )
     poses = {
         name: array
         for name, array in arrays.items()
@@ -95,13 +103,22 @@ def make_array_motion(
         raise DataError(f"{path}: an array of {array.dtype}; expected numbers [frame, joint, 3]")
     array = _split_rows(path, array, layout)
     array = array[:, None] if array.ndim == 3 else array
+    if array.ndim == 4 and len(array) < array.shape[1]:
+        array = array.swapaxes(
+            0, 1
+        )  # [person, frame, joint, value]: more persons than frames are no recording
     if layout is None and array.ndim == 4 and array.shape[2] in _HOLISTIC:
         start = _HOLISTIC[array.shape[2]]
         array = array[:, :, start : start + len(MEDIAPIPE)]
-    if array.ndim != 4 or not 0 < array.shape[1] <= MAX_PERSONS or not 2 <= array.shape[3] <= MAX_VALUES:
+    if array.ndim == 4 and array.shape[1] > _MAX_ARRAY_PERSONS:
+        raise DataError(
+            f"{path}: an array of shape {array.shape} would be {array.shape[1]} persons; if it holds many recordings, "
+            "save one file per recording: numpy.save(f'{number}.npy', array[number])"
+        )
+    if array.ndim != 4 or not array.shape[1] > 0 or not 2 <= array.shape[3] <= MAX_VALUES:
         raise DataError(
             f"{path}: an array of shape {array.shape}; expected [frame, joint, 3], [frame, person, joint, 3] or "
-            "[frame, 99]"
+            "[frame, 99]; change the order of the axes with numpy.transpose"
         )
     check_size(path, *array.shape[:3])
     points: Floats = array.astype(np.float32)
@@ -111,6 +128,8 @@ def make_array_motion(
             f"{path}: {points.shape[2]} joints, layout {file_layout.name!r} has {len(file_layout)}; give layout=, a "
             "name or a layout file that lists the joints"
         )
+    if file_layout.dims == 2 and _has_depth(points):
+        file_layout = replace(file_layout, name=f"{file_layout.name}_3d", unit="m", dims=3)
     if file_layout.dims == 2:
         score = points[..., 2] if points.shape[-1] > 2 else np.ones(points.shape[:-1])
         return make_keypoint_motion(path, points[..., :2], score, file_layout, (0.0, 0.0))
@@ -152,8 +171,20 @@ def _guess_layout(path: Path, points: Floats) -> Layout:
     names = [layout.name for layout in LAYOUTS.values() if len(layout) == joints]
     advice = f"one of {', '.join(names)}, or " if names else ""
     raise DataError(
-        f"{path}: does not say which {joints} joints it holds; give layout=, {advice}a layout file that lists them"
+        f"{path}: does not say which {joints} joints it holds; give layout= (--layout), {advice}a layout file that "
+        "lists them"
     )
+
+
+def _has_depth(points: Floats) -> bool:
+    """Return whether the third number of points is a depth rather than a score."""
+    if points.shape[-1] != 3:
+        return bool(points.shape[-1] > 3)
+    size = float(np.nanmax(np.abs(points[..., :2]), initial=0.0))
+    low = float(np.nanmin(points[..., 2], initial=0.0))
+    high = float(np.nanmax(points[..., 2], initial=0.0))
+    is_score = bool(low >= -_MAX_SCORE_BELOW and high <= (_MAX_SCORE if size > _MIN_PIXELS else 1.0))
+    return not is_score
 
 
 def _has_scores(points: Floats) -> bool:

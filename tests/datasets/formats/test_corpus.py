@@ -91,6 +91,9 @@ REFUSED = {
     "landmarks.txt": (b"landmark {\n  x: 0.5\n  y: 0.2\n}\n", "MessageToDict"),
     "table.parquet": (b"PAR1....PAR1", "save a CSV file"),
     "table.xlsx": (b"PK\x03\x04....", "save the table as CSV"),
+    "angles.mot": (b"Coordinates\nendheader\n", "export the markers as TRC"),
+    "take.tak": (b"\0", "export BVH, C3D, TRC, glTF or CSV"),
+    "unknown.json": (b'{"a": 1}', "expected frames of named joints"),
     "clip.mp4": (b"\0\0\0 ftypisom", "extract key points first"),
     "points.pt": (b"PK\x03\x04", "save a numpy array"),
     "cells.csv": (b"frame,landmarks\n0,[]\n", "expected columns such as head_x"),
@@ -116,6 +119,22 @@ REFUSED = {
     "cut.json.gz": (gzip.compress(b"[" * 500)[:20], "not a readable gzip file"),
     "bomb.csv.gz": (gzip.compress(bytes(2**28 + 1), 1), "bytes after decompression"),
 }
+
+
+@pytest.mark.errors
+def test_parameters_of_a_body_model_are_refused_with_advice(tmp_path):
+    np.savez(tmp_path / "a.npz", poses=np.zeros((9, 156)), trans=np.zeros((9, 3)), betas=np.zeros(16))
+    with pytest.raises(DataError, match=r"body model \(SMPL: betas, poses, trans\), not positions"):
+        read_motion(tmp_path / "a.npz")
+
+
+@pytest.mark.errors
+def test_an_array_of_many_recordings_is_no_crowd(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((99, 60, 33, 3)))
+    with pytest.raises(
+        DataError, match="would be 60 persons; if it holds many recordings, save one file per"
+    ):
+        read_motion(tmp_path / "a.npy")
 
 
 @pytest.mark.errors
