@@ -80,8 +80,8 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
         placed[..., 2] = np.where(np.isnan(placed[..., 0]), np.nan, 0.0)
         file_layout = replace(file_layout, dims=2)
     rate = _find_number(header, _RATE_KEYS) or _find_rate(frames)
-    if keys in (PLAIN_KEYS, IMAGE_KEYS) and not is_flat and not is_mediapipe(own):
-        return make_motion(path, rotate_to_y_up(placed, up or "y"), own, rate=rate)
+    if keys in (PLAIN_KEYS, IMAGE_KEYS) and not is_flat and not is_mediapipe(file_layout):
+        return make_motion(path, rotate_to_y_up(placed, up or "y"), file_layout, rate=rate)
     is_known = (
         {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys)
         if len(file_layout) == len(MEDIAPIPE)
