@@ -22,7 +22,7 @@ from jeanie.cli.options import (
     name_motion,
     print_skipped,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report, quantity
+from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions, detect_format
 from jeanie.datasets.folders import list_recordings
 from jeanie.errors import ConfigError, DataError, JeanieError
@@ -176,7 +176,9 @@ def _format_scores(row: dict[str, Any]) -> str:
     near = list(row["scores"].items())[: 1 + _RUNNERS_UP]
     scores = ", ".join(f"{label} {value:.3f}" for label, value in near)
     doubt = (
-        f" ({quantity(len(row['warnings']), 'warning')}: implausible recording)" if "warnings" in row else ""
+        f" ({format_quantity(len(row['warnings']), 'warning')}: implausible recording)"
+        if "warnings" in row
+        else ""
     )
     return scores + doubt
 
