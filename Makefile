@@ -60,13 +60,14 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Two workers with one thread each: more threads would only compete for two cores. A file is tested by one worker, so that
-# its fixtures are made once; tests/conftest.py sorts the files. The many processes that tests start load compiled modules.
+# One worker more than cores, because many tests wait for other processes; one thread each. A file is tested by one worker,
+# so that its fixtures are made once; tests/conftest.py sorts the files. The processes that tests start load compiled modules.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 test stress: export OMP_NUM_THREADS = 1
 test stress: export PYTHONDONTWRITEBYTECODE =
 test: lint browser web
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --sample 5 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --sample 5 --jaxtyping-packages=jeanie,typecheck.check -m "not errors and not plain and not processes" --ignore tests/test_house.py -q
 
 stress: setup
 	$(BIN)/python tests/stress.py --rounds 20

@@ -12,7 +12,18 @@ from jeanie.skeleton.layout import LAYOUTS, Layout
 
 NAMES = {
     *("ntu25", "kinect20", "msr20", "openni15", "coco17", "openpose18", "openpose25", "h36m17"),
-    *("mediapipe33", "azure32", "cmu31", "cmu22", "sbu15", "core15", "halpe26", "vitpose25"),
+    *(
+        "mediapipe33",
+        "azure32",
+        "cmu31",
+        "cmu22",
+        "sbu15",
+        "core15",
+        "halpe26",
+        "vitpose25",
+        "smpl22",
+        "smpl24",
+    ),
 }
 
 # (joint, index) as the data sets and trackers publish them
