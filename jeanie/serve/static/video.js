@@ -19,7 +19,7 @@ export async function* listPictures(video) {
     if (!await playUntil(video, last + 0.75 * STEP)) return;
     time = readTime(video);
     if (time < last) return;  // a video that is played at its end begins again
-    if (time - last > 1.5 * usual) {  // the page was late, or the video has fewer pictures
+    if (time - last > 1.25 * usual) {  // the page was late, or the video has fewer pictures
       const found = time;
       await seek(video, last + usual + SMALL);
       time = readTime(video);
