@@ -175,13 +175,13 @@ class BodyMeasures:
     def place(
         self,
         joints: Float[np.ndarray, "frame person 15 3"],
-        lengths: Float[np.ndarray, "frame person bone"],
-        lines: Float[np.ndarray, "frame person 2"],
+        lengths: Float[np.ndarray, "#frame person bone"],
+        lines: Float[np.ndarray, "#frame person 2"],
         present: Bool[np.ndarray, "person 15"],
-    ) -> tuple[Float[np.ndarray, "frame person 15 3"], Float[np.ndarray, "frame person"]]:
+    ) -> tuple[Float[np.ndarray, "frame person 15 3"], Float[np.ndarray, "#frame person"]]:
         """Return centred bodies of size 1 that face the camera, and their sizes.
 
-        ``lengths`` and ``lines`` are means of these measures over some time.
+        ``lengths`` and ``lines`` are means of these measures over some time, or over the whole recording.
         """
         known = (present[:, _PARENT] & present[:, _CHILD]).astype(joints.dtype)
         usual = np.maximum((known * np.array(_LENGTHS, joints.dtype)).sum(1), 1e-6)

@@ -143,6 +143,7 @@ def find_with_bounds(known, bounds, k, overlap, monkeypatch, **options):
     return [(one.distance, (one.clip, one.start, one.end)) for one in best]
 
 
+@pytest.mark.plain
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(1, 8) | st.just(60),
@@ -163,7 +164,7 @@ def test_leaving_out_by_bounds_is_exact(seed, k, overlap, slack, is_loose, share
     tight = (distances - slack * random.random(len(windows))).astype(np.float32) - np.float32(1e-6)
     bounds = tight - (random.random(len(windows)) * is_loose).astype(np.float32)
     kept = np.sort(np.argsort(bounds)[: int(share * len(windows))])
-    floor = np.delete(bounds, kept).min(initial=np.inf)
+    floor = float(np.delete(bounds, kept).min(initial=np.inf))
     known = {tuple(window): distance for window, distance in zip(windows.tolist(), distances, strict=True)}
     expected = find_by_sorting(known, k, overlap)
     options = {"tighten": lambda places: tight[kept][places], "floor": floor}
@@ -179,6 +180,7 @@ def test_leaving_out_by_bounds_is_exact(seed, k, overlap, slack, is_loose, share
     assert found == expected
 
 
+@pytest.mark.plain
 def test_a_window_that_replaces_two_brings_others_back(monkeypatch):
     """The distance of the last selected window may grow again: windows with bounds above it are not lost."""
     known = {(0, 0, 10): 1.0, (0, 10, 20): 2.0, (0, 5, 15): 0.5, (1, 0, 10): 3.0}
