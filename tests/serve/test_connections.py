@@ -74,7 +74,9 @@ def test_a_connection_in_use_stays_open():
             connection.sendall(request)
             answer = b""
             while not answer.endswith(b"\r\n\r\nok"):
-                answer += connection.recv(4096)
+                received = connection.recv(4096)
+                assert received, "the connection was closed"  # otherwise the loop would not end
+                answer += received
 
 
 def test_a_body_that_comes_byte_by_byte_is_refused():
