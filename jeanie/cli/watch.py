@@ -25,6 +25,7 @@ from jeanie.datasets import ReadOptions
 from jeanie.datasets.folders import watch_folder
 from jeanie.errors import ConfigError, DataError, JeanieError
 from jeanie.recogniser.recogniser import Recogniser
+from jeanie.recogniser.recognition import Recognition
 from jeanie.recogniser.stream.frames import ArrivedFrames, read_frames
 from jeanie.recogniser.stream.stream import Event, StreamConfig
 from jeanie.skeleton import Motion
@@ -199,7 +200,7 @@ def _watch_folder(
             whose = about | ({"person": person} if is_separate else {})
             if unknown or answer.label is not None:
                 facts = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
-                _print_answer(facts, answer.label, answer.confidence, answer.distance, None, as_json)
+                _print_answer(facts, answer, None, as_json)
     return bad
 
 
@@ -216,14 +217,12 @@ def _print_events(
             whose = about | ({} if event.person is None else {"person": event.person})
             ends = (since + event.seconds[0], since + event.seconds[1])
             state = (event.kind, event.progress) if provisional else None
-            _print_answer(whose, event.label, event.confidence, event.distance, ends, as_json, state)
+            _print_answer(whose, event, ends, as_json, state)
 
 
 def _print_answer(
     about: dict[str, Any],
-    label: str | None,
-    confidence: float,
-    distance: float,
+    answer: Event | Recognition,
     ends: tuple[float, float] | None,
     as_json: bool,
     state: tuple[str, float] | None = None,
@@ -231,15 +230,14 @@ def _print_answer(
     """Print one answer on one line, immediately; ``state`` is the kind of an event and its progress."""
     if as_json:
         when = {} if ends is None else {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
-        far = {"distance": distance if isfinite(distance) else None}
+        what = {"label": answer.label, "confidence": round(answer.confidence, 4)}
+        far = {"distance": answer.distance if isfinite(answer.distance) else None, "nearest": answer.nearest}
         how = {} if state is None else {"kind": state[0], "progress": round(state[1], 3)}
-        typer.echo(
-            json.dumps(about | when | {"label": label, "confidence": round(confidence, 4)} | far | how)
-        )
+        typer.echo(json.dumps(about | when | what | far | how))
     else:
         parts = [f"{key} {value}" if key == "person" else str(value) for key, value in about.items()]
         parts += [] if ends is None else [f"{ends[0]:8.2f} s to {ends[1]:8.2f} s"]
-        parts += [label or "unknown", f"{confidence:.2f}"]
+        parts += [answer.label or "unknown", f"{answer.confidence:.2f}"]
         kind, progress = state or ("final", 1.0)
         words = {"provisional": f"going on, {100 * progress:.0f} %", "withdrawn": "withdrawn"}
         typer.echo("  ".join([*parts, *([words[kind]] if kind in words else [])]))

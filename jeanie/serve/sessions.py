@@ -238,6 +238,7 @@ class StreamSession:
                     "label": event.label,
                     "confidence": round(event.confidence, 4),
                     "distance": event.distance if isfinite(event.distance) else None,
+                    "nearest": event.nearest,
                 }
                 | ({} if event.person is None else {"person": event.person})
             )

@@ -141,7 +141,7 @@ def test_watch_looks_at_recordings_in_a_folder(library, tmp_path, long_file):
     done = run("watch", inbox, "--library", library, "--once", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) | {"confidence": 0, "distance": 0} == {
-        "file": "a.npz", "label": "kick_forward", "confidence": 0, "distance": 0,
+        "file": "a.npz", "label": "kick_forward", "confidence": 0, "distance": 0, "nearest": "kick_forward",
     }  # fmt: skip
     (inbox / "b.npz").write_bytes(b"PK\x03\x04 broken")
     bad = run("watch", inbox, "--library", library, "--once", "--json")

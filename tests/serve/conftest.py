@@ -11,7 +11,11 @@ from jeanie.recogniser.recogniser import Recogniser
 from jeanie.serve.app import make_app
 from jeanie.serve.settings import ServeConfig, ServeLimits
 
-sys.path.insert(0, str(Path(__file__).parent))  # for takes
+sys.path.insert(0, str(Path(__file__).parent))  # for what is beside this file
+
+from chromium import browser, camera_file, page, service
+
+__all__ = ["browser", "camera_file", "page", "service"]  # fixtures
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,7 @@ def test_the_threshold_of_a_stream_decides_about_unknown(taught_client):
     events = [one for one in answers if one["type"] == "event"]
     assert events
     assert {one["label"] for one in events} == {None}
+    assert {one["nearest"] for one in events} == {"kick_forward"}
 
 
 def damage(random, text):

@@ -147,6 +147,7 @@ class CandidateReader:
             answer.distance,
             self._person,
             self.read_motion(start, end),
+            nearest=answer.nearest,
         )
 
 

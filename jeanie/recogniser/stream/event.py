@@ -35,10 +35,11 @@ class StreamConfig(Config):
 class Event:
     """A movement, frames ``start`` to ``end`` (exclusive), and its action, None if no action matches.
 
-    ``person`` is the index of the person if persons are followed separately. ``motion`` has the frames of the movement:
-    it can be enrolled, rejected or explained. A "provisional" event describes a movement that goes on, with the frames
-    so far and its ``progress`` through the example. It replaces the one before it. A "final" event with its label that
-    overlaps it confirms it, and a "withdrawn" event takes it back.
+    ``nearest`` is the nearest action, also if its confidence is too low for a label; None if there is none. ``person``
+    is the index of the person if persons are followed separately. ``motion`` has the frames of the movement: it can be
+    enrolled, rejected or explained. A "provisional" event describes a movement that goes on, with the frames so far and
+    its ``progress`` through the example. It replaces the one before it. A "final" event with its label that overlaps it
+    confirms it, and a "withdrawn" event takes it back.
     """
 
     start: int
@@ -51,6 +52,7 @@ class Event:
     motion: Motion | None = field(default=None, repr=False, compare=False)
     kind: Literal["final", "provisional", "withdrawn"] = "final"
     progress: float = 1.0
+    nearest: str | None = None
 
     @property
     def seconds(self) -> tuple[float, float]:

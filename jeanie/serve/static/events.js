@@ -16,7 +16,7 @@ export function showEvents(page) {
   const threshold = () => Number(slider.value) / 100;
   const timeline = showTimeline((event) => page.guard(() => openEvent(event))());
   let falseAlarms = [];  // pairs of a threshold and the share of other movements that get a name
-  const nameOf = (event) => (event.label !== null && event.confidence >= threshold() ? event.label : null);
+  const nameOf = (event) => (event.nearest !== null && event.confidence > 0 && event.confidence >= threshold() ? event.nearest : null);
 
   function describe(event) {
     const name = nameOf(event);
@@ -73,8 +73,8 @@ export function showEvents(page) {
     find("event-page").hidden = true;
     find("correct-form").hidden = !hasRecording;
     find("correct-label").value = "";
-    find("was-nothing").hidden = event.label === null;
-    find("wrong-label").textContent = event.label ?? "";
+    find("was-nothing").hidden = name === null;
+    find("wrong-label").textContent = name ?? "";
     dialog.showModal();
     if (!hasRecording) return;
     try {
@@ -101,9 +101,9 @@ export function showEvents(page) {
     const added = await send("/examples", chosen, { label, negative });
     page.say(negative ? `This movement will not be called ${added.label} again.` : `Added as an example of ${added.label}.`);
     if (!negative) {
-      chosen.label = added.label;
+      chosen.nearest = added.label;
       chosen.confidence = 1;
-    } else chosen.label = null;
+    } else chosen.nearest = null;
     describe(chosen);
     describeThreshold();
     find("event-dialog").close();
@@ -121,7 +121,7 @@ export function showEvents(page) {
   };
 
   find("correct-form").addEventListener("submit", guardDialog(() => correct(find("correct-label").value, false)));
-  find("was-nothing").addEventListener("click", guardDialog(() => correct(chosen.label, true)));
+  find("was-nothing").addEventListener("click", guardDialog(() => correct(chosen.nearest, true)));
   find("close-event").addEventListener("click", () => find("event-dialog").close());
   find("event-dialog").addEventListener("close", () => {
     find("event-page").src = "about:blank";
