@@ -1,8 +1,20 @@
 """The page in Chromium: hands-free recording, and a library of many actions with odd names."""
 
+import itertools
+import re
+
 import httpx2
 import pytest
-from chromium import NEEDS, PATIENCE, count_time, delete_action, keep_take, list_actions, wait_for
+from chromium import (
+    NEEDS,
+    PATIENCE,
+    count_time,
+    delete_action,
+    keep_take,
+    list_actions,
+    list_events,
+    wait_for,
+)
 from takes import make_take
 
 pytestmark = [pytest.mark.processes, pytest.mark.plain, *NEEDS]
@@ -43,6 +55,22 @@ def test_nobody_need_be_at_the_computer(page):
     assert page.locator("#recording").is_hidden()
     keep_take(page, "hands free")
     delete_action(page, "hands free")
+
+
+def test_the_recorded_movement_gets_no_answer(page):
+    """The body moves every six seconds: between the answers, the recorded movement is missing."""
+    page.route("**/pose_worker.js", lambda route: route.fulfill(body=WORKER, content_type="text/javascript"))
+    count_time(page)
+    page.get_by_label("Name of the movement").fill("recorded")
+    page.get_by_role("button", name="Start camera").click()
+    wait_for(lambda: list_events(page), "a movement before the recording")
+    page.get_by_role("button", name="Record", exact=True).click()
+    wait_for(lambda: page.locator("#take").is_visible(), "the end of the movement")
+    before = len(list_events(page))
+    wait_for(lambda: len(list_events(page)) > before, "a movement after the recording")
+    texts = page.locator("#events span").all_text_contents()
+    starts = sorted(float(re.search(r"([\d.]+) to", text)[1]) for text in texts)
+    assert max(end - start for start, end in itertools.pairwise(starts)) > 9, starts
 
 
 def test_an_action_is_requested_when_it_comes_into_view_and_its_name_is_text(page, service):

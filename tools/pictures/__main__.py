@@ -4,6 +4,7 @@ import sys
 
 from pictures.live_page import photograph_page, record_page
 from pictures.method import draw_path, draw_pipeline, draw_two_methods, draw_views
+from pictures.page_states import photograph_states
 from pictures.screenshots import photograph_report
 
 PICTURES = {
@@ -13,6 +14,7 @@ PICTURES = {
     "jeanie_fvm": draw_two_methods,
     "report": photograph_report,
     "page": photograph_page,
+    "states": photograph_states,
     "live": record_page,
 }
 

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import jeanie
 from pictures.scene import FOLDER
 
-__all__ = ["photograph_page", "record_page"]
+__all__ = ["PageClock", "open_page", "photograph_page", "record_page", "save_picture"]
 
 RATE = 30
 WIDTH = 640  # of the animation, in pixels
@@ -81,8 +81,8 @@ def _make_poses() -> list[dict[str, list[list[float]]]]:
 
 
 @contextmanager
-def _open_page(**options: Any) -> Iterator[tuple[Page, Browser]]:
-    """Yield the page of a service with an empty library."""
+def open_page(*, token: str | None = None, **options: Any) -> Iterator[tuple[Page, Browser]]:
+    """Yield the page of a service with an empty library; with a ``token``, the form that asks for it."""
     browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
     worker = WORKER.replace("POSES", json.dumps(_make_poses())).replace("RATE", str(RATE))
     with tempfile.TemporaryDirectory() as folder:
@@ -101,6 +101,9 @@ def _open_page(**options: Any) -> Iterator[tuple[Page, Browser]]:
             "--port",
             "0",
         ]
+        if token is not None:
+            (Path(folder) / "token").write_text(token)
+            command += ["--token-file", f"{folder}/token"]
         service = subprocess.Popen(
             [*command, "--no-browser", "--json"],
             stdout=subprocess.PIPE,
@@ -127,8 +130,9 @@ def _open_page(**options: Any) -> Iterator[tuple[Page, Browser]]:
                 page = context.new_page()
                 page.clock.install()
                 page.goto(url)
-                page.locator("html[data-ready='1']").wait_for(state="attached")
-                page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+                if token is None:
+                    page.locator("html[data-ready='1']").wait_for(state="attached")
+                    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
                 yield page, browser
                 browser.close()
         finally:
@@ -136,7 +140,7 @@ def _open_page(**options: Any) -> Iterator[tuple[Page, Browser]]:
             service.wait()
 
 
-class _Clock:
+class PageClock:
     """Time of the page in seconds since the camera was started; it goes on frame by frame on any machine."""
 
     def __init__(self, page: Page, after_step: Callable[[], None]) -> None:
@@ -166,7 +170,7 @@ class _Clock:
 
 def _play_script(page: Page, after_step: Callable[[], None] = lambda: None) -> None:
     """Teach the first motion of the script; the second is recognised, the third is unknown."""
-    clock = _Clock(page, after_step)
+    clock = PageClock(page, after_step)
     page.get_by_label("Name of the movement").fill("wave")
     clock.wait(1.0)
     page.get_by_role("button", name="Record", exact=True).click()
@@ -180,7 +184,7 @@ def _play_script(page: Page, after_step: Callable[[], None] = lambda: None) -> N
 def record_page() -> None:
     """Write the animation: a movement is taught and recognised from another side; another movement is unknown."""
     pictures: list[Image.Image] = []
-    with _open_page(viewport={"width": 800, "height": 620}, reduced_motion="no-preference") as (page, _):
+    with open_page(viewport={"width": 800, "height": 620}, reduced_motion="no-preference") as (page, _):
         page.locator(".columns").evaluate("(part) => part.scrollIntoView()")
         _play_script(page, lambda: pictures.append(Image.open(BytesIO(page.screenshot())).convert("RGB")))
     write_animation(pictures, FOLDER / "live.gif")
@@ -191,7 +195,7 @@ def photograph_page() -> None:
     sizes = {"light": (1200, 900), "dark": (1200, 900), "phone": (390, 844)}
     for name, (width, height) in sizes.items():
         scheme = "dark" if name == "dark" else "light"
-        with _open_page(viewport={"width": width, "height": height}, color_scheme=scheme) as (page, _):
+        with open_page(viewport={"width": width, "height": height}, color_scheme=scheme) as (page, _):
             _play_script(page)
             page.mouse.move(0, 0)
             page.locator(
@@ -200,16 +204,17 @@ def photograph_page() -> None:
             page.locator("#actions .examples li").wait_for(state="attached")
             page.clock.run_for(500)
             page.evaluate("scrollTo(0, 0)")
-            _save(page.screenshot(full_page=True), f"serve-{name}.png")
+            save_picture(page.screenshot(full_page=True), f"serve-{name}.png")
             if name == "dark":
                 page.locator("#events button").nth(1).click()
                 page.locator("#event-page").wait_for()
                 page.clock.run_for(1500)
-                _save(page.screenshot(), "serve-event.png")
+                save_picture(page.screenshot(), "serve-event.png")
 
 
-def _save(data: bytes, name: str) -> None:
-    Image.open(BytesIO(data)).convert("RGB").quantize(64).save(FOLDER / name, optimize=True)
+def save_picture(data: bytes, name: str, colours: int = 64) -> None:
+    """Write a PNG of few colours into the folder of the documentation's pictures."""
+    Image.open(BytesIO(data)).convert("RGB").quantize(colours).save(FOLDER / name, optimize=True)
 
 
 def write_animation(pictures: list[Image.Image], target: Path) -> None:

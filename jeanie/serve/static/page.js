@@ -43,6 +43,7 @@ page.guard = (action) => async (...values) => {
   try {
     await action(...values);
   } catch (error) {
+    page.say("");
     page.complain(error);
   }
 };
@@ -109,7 +110,7 @@ function openStream() {
   const stream = new Stream(
     { threshold: page.events.threshold(), people: page.finder.options.people, count: page.counter.action() },
     {
-      onEvent: (event) => page.events.add(event),
+      onEvent: (event) => { if (!page.takes.hasRecorded(event)) page.events.add(event); },
       onCount: (message) => page.counter.show(message),
       onClose: (reason, isLost) => {
         if (page.stream !== stream || !reason) return;

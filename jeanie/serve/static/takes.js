@@ -12,13 +12,14 @@ export function showTakes(page) {
   let take = null;       // frames that were recorded
   let range = null;      // first frame of the movement and the one after its last
   let start = null;      // time at which the recording began
+  let recorded = null;   // times at which the last recording began and ended
   let counting = 0;      // number of the countdown that runs
   let hasVideo = false;
   let isStill = null;    // whether the person of the recording stands still after a movement
 
   function update() {
     const isLive = page.source === "camera";
-    if (!page.source) hasVideo = false;
+    if (!page.source) hasVideo = false, recorded = null;
     find("record").disabled = !isLive;
     find("use-video").disabled = !hasVideo;
   }
@@ -55,6 +56,7 @@ export function showTakes(page) {
 
   async function stopRecording() {
     const frames = page.cut(start, Infinity);
+    recorded = { start, end: page.frames.at(-1).t };
     cancel();
     await showTake(frames);
   }
@@ -119,6 +121,8 @@ export function showTakes(page) {
     cancel,
     /** Return whether a take is recorded or shown. */
     isBusy: () => start !== null || take !== null,
+    /** Return whether a movement is the one that was recorded: it is an example, so it needs no answer. */
+    hasRecorded: (event) => (start !== null && event.end_s > start) || (recorded !== null && event.end_s > recorded.start && event.start_s < recorded.end),
     onVideoEnd() {
       hasVideo = true;
       update();
