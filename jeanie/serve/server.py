@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 import uvicorn
 
+from jeanie._internal.memory import share_freed_memory
 from jeanie.errors import ConfigError
 from jeanie.serve.connections import LimitedProtocol, drop_unread
 from jeanie.serve.logs import set_up_logs
@@ -130,6 +131,7 @@ def _open_listener(config: ServeConfig) -> socket.socket:
 
 
 def _set_up_process() -> None:
+    share_freed_memory()
     torch.set_num_threads(1)
     sys.setswitchinterval(_SWITCH_SECONDS)
     set_up_logs()
