@@ -115,7 +115,7 @@ def evaluate(
         versions=get_versions(),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         class_names=tuple(get_class_name(protocol.dataset, tag) for tag in classes),
-        hidden_joints=dict(hidden) if hidden["measured"] else {},
+        hidden_joints=dict(hidden) if hidden["valid"] else {},
     )
 
 
@@ -171,7 +171,7 @@ def _count_hidden_joints(model: Method) -> dict[str, int]:
     """Return how many joints simulated cameras of a model and its components have measured, and did not see."""
     parts = model.modules() if isinstance(model, FewShotModel) else ()
     counts = [part.hidden_joints for part in parts if isinstance(part, FewShotModel)]
-    return {name: sum(getattr(count, name) for count in counts) for name in ("hidden", "measured")}
+    return {name: sum(getattr(count, name) for count in counts) for name in ("hidden", "valid")}
 
 
 def _select_tests(split: Split, limit: int | None) -> dict[str, Sequence[Episode]]:

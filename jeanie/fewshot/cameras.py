@@ -104,7 +104,7 @@ class HiddenJoints:
     def __init__(self) -> None:
         # tensors on the device of the joints, because a number would have to wait for it
         self._hidden: int | Tensor = 0
-        self._measured: int | Tensor = 0
+        self._valid: int | Tensor = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HiddenJoints":
         return self
@@ -115,13 +115,13 @@ class HiddenJoints:
         valid: Bool[Tensor, "clip person #azimuth #altitude frame joint"],
     ) -> None:
         """Add the valid joints of a batch in every view, and those that are not seen."""
-        self._measured = self._measured + valid.sum() * (visible.shape[2] * visible.shape[3])
+        self._valid = self._valid + valid.sum() * (visible.shape[2] * visible.shape[3])
         self._hidden = self._hidden + torch.logical_and(~visible, valid).sum()
 
     @property
-    def measured(self) -> int:
+    def valid(self) -> int:
         """Number of valid joints in all views."""
-        return int(self._measured)
+        return int(self._valid)
 
     @property
     def hidden(self) -> int:
@@ -133,13 +133,13 @@ def describe_hidden_joints(counts: Mapping[str, int]) -> str:
     """Return a sentence on the joints that simulated cameras did not see; empty if they saw all.
 
     Args:
-        counts: Numbers ``hidden`` and ``measured``, or nothing if no camera was simulated.
+        counts: Numbers ``hidden`` and ``valid``, or nothing if no camera was simulated.
     """
     if not counts.get("hidden"):
         return ""
-    share = 100 * counts["hidden"] / counts["measured"]
+    share = 100 * counts["hidden"] / counts["valid"]
     return (
-        f"{counts['hidden']} of {counts['measured']} joints in simulated views ({share:.2g} %) were behind a camera or "
+        f"{counts['hidden']} of {counts['valid']} joints in simulated views ({share:.2g} %) were behind a camera or "
         f"nearer than {NEAREST} m, and missing in that view"
     )
 

@@ -219,9 +219,9 @@ def record_hidden_joints(run: Run, joints: HiddenJoints, world: World) -> Run:
 
     The counts cover every encoding of a clip in every view, in the first process and the last session.
     """
-    if not joints.measured:
+    if not joints.valid:
         return run
-    facts = {**run.facts, "hidden_joints": {"hidden": joints.hidden, "measured": joints.measured}}
+    facts = {**run.facts, "hidden_joints": {"hidden": joints.hidden, "valid": joints.valid}}
     if world.is_first:
         check_attempt(run)
         _write_facts(run.path, facts)

@@ -137,6 +137,7 @@ def _count_clients_of(key, dask_scheduler):
 def test_tasks_stop_when_their_client_is_killed(cluster, tmp_path):
     with start_client(tmp_path, cluster, wait_forever, "[(folder, number) for number in range(2)]") as client:
         wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 2)
+        assert not list(tmp_path.glob("*.stopped"))
         client.kill()
         wait_for(lambda: len(list(tmp_path.glob("*.stopped"))) == 2)
 

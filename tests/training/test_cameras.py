@@ -137,7 +137,7 @@ def test_a_run_records_its_camera_and_a_loaded_model_gives_the_same_views(tmp_pa
     facts = json.loads((run.path / "run.json").read_text())
     assert facts["config"]["model"]["views"] == placed.views.model_dump(mode="json")
     assert facts["config"]["model"]["views"]["camera"] == "kinect2"
-    assert facts["hidden_joints"]["hidden"] == 0 < facts["hidden_joints"]["measured"]
+    assert facts["hidden_joints"]["hidden"] == 0 < facts["hidden_joints"]["valid"]
     model = Run.load(run.path).model()
     assert model.config == placed
     joints = torch.randn(2, 15, 3, generator=torch.Generator().manual_seed(0)) / 3
@@ -171,7 +171,7 @@ def test_one_outlier_is_masked_counted_and_does_not_end_training(tmp_path):
         split=split("first"),
     )
     counts = run.facts["hidden_joints"]
-    assert 0 < counts["hidden"] < counts["measured"] / 100
+    assert 0 < counts["hidden"] < counts["valid"] / 100
     assert json.loads((run.path / "run.json").read_text())["hidden_joints"] == counts
 
 
@@ -180,10 +180,10 @@ def test_an_evaluation_counts_the_joints_that_its_cameras_do_not_see():
     settings = config().with_values({"views.distance": 3.0, "encoder.kind": "raw"})
     model, parts = FewShotModel.raw(settings), [split("first", test=(0, 1))]
     clean = evaluate(model, "synthetic", dataset=recordings(), splits=parts)
-    assert clean.hidden_joints["hidden"] == 0 < clean.hidden_joints["measured"]
+    assert clean.hidden_joints["hidden"] == 0 < clean.hidden_joints["valid"]
     assert not describe_hidden_joints(clean.hidden_joints)
     report = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
-    assert report.hidden_joints == {"hidden": 3, "measured": clean.hidden_joints["measured"]}
+    assert report.hidden_joints == {"hidden": 3, "valid": clean.hidden_joints["valid"]}
     again = evaluate(model, "synthetic", dataset=recordings(outlier=True), splits=parts)
     assert again.json()["hidden_joints"] == report.hidden_joints  # of this evaluation alone
     assert pool_seeds([report, again]).hidden_joints["hidden"] == 6
@@ -201,7 +201,7 @@ def test_the_command_reports_hidden_joints_once_in_text_and_json(tmp_path):
     said = CliRunner().invoke(app, arguments).stdout
     assert said.count("joints in simulated views") == 1
     counts = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["hidden_joints"]
-    assert f"near: {counts['hidden']} of {counts['measured']} joints" in " ".join(said.split())
+    assert f"near: {counts['hidden']} of {counts['valid']} joints" in " ".join(said.split())
 
 
 def test_a_distorted_lens_reaches_the_views():

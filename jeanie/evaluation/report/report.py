@@ -101,7 +101,7 @@ class Report:
         seeds: Training seeds.
         variants: Predictions on other test episodes of the same splits, by name.
         commit, versions, date: Origin of the numbers.
-        hidden_joints: Numbers of joints that simulated cameras ``measured``, and of ``hidden`` ones among them, over
+        hidden_joints: Numbers of joints in simulated views: ``valid`` ones, and the ``hidden`` ones among them, over
             all encodings in the first process; empty without simulated cameras.
 
     >>> from jeanie import FewShotModel, evaluate
