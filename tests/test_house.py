@@ -137,8 +137,10 @@ def test_imports_are_absolute(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_stays_small(path):
-    assert len(path.read_text().splitlines()) <= MAX_LINES
+def test_a_module_stays_small_and_has_no_banner_lines(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= MAX_LINES
+    assert re.search(r"# ?[-=*]{6,}", text) is None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -176,8 +176,6 @@ class Recogniser:
         if self._delete_library is not None:
             self._delete_library()
 
-    # ------------------------------------------------------------------------------------------- the library
-
     @property
     def actions(self) -> dict[str, int]:
         """Number of examples per action, sorted by label."""
@@ -248,8 +246,6 @@ class Recogniser:
         self._assign_model()
         return self.library.import_from(path)
 
-    # ------------------------------------------------------------------------------------------- recognition
-
     def recognise(self, motion: Motion) -> Recognition:
         """Recognise the action of one person, or of two people together."""
         return self.recognise_all([motion])[0]
@@ -307,8 +303,6 @@ class Recogniser:
         """Recognise live frames: ``push`` frames to the stream, it returns the movements that have ended."""
         rate = None if rate is None else float(rate)
         return Stream(self, layout, rate=rate, persons=persons, config=config)
-
-    # ------------------------------------------------------------------------------------------- internals
 
     def _answer_all(self, motions: list[Motion], queries: Features) -> list[Recognition]:
         snapshot = self._gallery.take_snapshot()

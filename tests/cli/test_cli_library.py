@@ -214,9 +214,6 @@ def test_every_system_has_its_own_place_for_data(platform, variables, expected, 
     assert get_default_library() == tmp_path / expected
 
 
-# ----------------------------------------------------------------------------------------- bad input changes nothing
-
-
 def bad_files(folder):
     """Return invalid files by their error, and the expected messages."""
     motion = STUDIO[0]

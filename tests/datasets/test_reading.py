@@ -157,9 +157,6 @@ def test_names_of_joints_and_of_bones_are_told_apart():
     ]
 
 
-# ------------------------------------------------------------------------------------------------- folders
-
-
 @pytest.fixture
 def folder(tmp_path, table):
     root = tmp_path / "clips"

@@ -170,9 +170,6 @@ def test_errors_name_wrong_coefficients(tmp_path):
         Calibration.from_file(tmp_path / "c.json")
 
 
-# ----------------------------------------------------------------------------------- the background set
-
-
 def test_background_statistics_equal_those_of_numpy():
     table = torch.rand(3, 40) + 0.1
     mean, deviation = compute_log_statistics(table)
@@ -239,9 +236,6 @@ def test_an_error_names_a_file_that_is_no_background_set(model, tmp_path):
         BackgroundSet.for_model(model, tmp_path / "background.safetensors")
 
 
-# ------------------------------------------------------------------------------------------------- shipped files
-
-
 def test_the_shipped_confidence_was_fitted_for_the_shipped_model(model):
     found = json.loads((ROOT / "benchmarks" / "results" / "openset.json").read_text())
     assert found["model"] == fingerprint(model), "run benchmarks/openset.py for this model"
@@ -270,9 +264,6 @@ def test_the_shipped_confidence_grows_with_a_smaller_distance_and_a_larger_margi
     assert near[-1] < 0.1
     assert confidence(-1.6, -0.8) > confidence(-1.6, -1.5)
     assert confidence(-1.6, actions=2) > confidence(-1.6, actions=50)
-
-
-# ------------------------------------------------------------------------------------------- the benchmark script
 
 
 def test_the_regression_is_the_one_of_highest_likelihood(script):

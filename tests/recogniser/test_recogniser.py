@@ -205,9 +205,6 @@ def test_another_model_uses_a_background_set_of_generated_motions():
         assert recogniser.recognise(clip("bow")).label == "bow"
 
 
-# ----------------------------------------------------------------------------------------------------- errors
-
-
 @pytest.mark.errors
 @pytest.mark.parametrize(
     ("motion", "error", "message"),

@@ -120,8 +120,6 @@ class Library:
         self._is_open = False
         self.engine.dispose()
 
-    # ------------------------------------------------------------------------------------------- writing
-
     def add(self, label: str, motion: Motion) -> int:
         """Enrol an example and return its id. A recording that the action already has keeps its id."""
         return self.add_many([(label, motion)]).ids[0]
@@ -187,8 +185,6 @@ class Library:
             raise ConfigError(f"setting {key!r}: its value needs a JSON form: {error}") from None
         with self._writing() as connection:
             write_setting(connection, self.owner, key, text)
-
-    # ------------------------------------------------------------------------------------------- reading
 
     @property
     def revision(self) -> int:
@@ -271,8 +267,6 @@ class Library:
             text = connection.scalar(query)
         return default if text is None else self._parse_setting(key, text)
 
-    # ------------------------------------------------------------------------------------- export, import
-
     def export(self, path: str | Path) -> int:
         """Write all that the owner has to one file, replacing an old one; return the number of examples.
 
@@ -312,8 +306,6 @@ class Library:
                     if name not in existing:
                         write_setting(connection, self.owner, name, text)
         return ImportResult(new=counts[True], already=counts[False])
-
-    # -------------------------------------------------------------------------------------------- internals
 
     @contextmanager
     def _reading(self, *, snapshot: bool = False) -> Iterator[Connection]:

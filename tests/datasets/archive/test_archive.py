@@ -45,9 +45,6 @@ def make_motions(count, **tags):
     ]
 
 
-# ------------------------------------------------------------------------------------------------ contents
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_round_trip_is_exact_to_the_bit(tmp_path_factory, data):
@@ -191,9 +188,6 @@ def test_an_archive_larger_than_memory_can_be_mapped(tmp_path):
     assert archive[0].name == "one"
 
 
-# ------------------------------------------------------------------------------------------------ damage
-
-
 @pytest.mark.errors
 @pytest.mark.parametrize("name", ["archive.json", "joints.npy", "valid.npy", "names.npy", "index.npy"])
 @pytest.mark.parametrize("how", ["gone", "empty", "cut", "overwritten"])
@@ -239,9 +233,6 @@ def test_flipped_bits_are_found(tmp_path):
         file.seek(128 + 4 * (270 + 100))
         file.write(b"\x55")
     assert open_archive(tmp_path / "a").find_damaged() == ["clip 1 (1)"]
-
-
-# ------------------------------------------------------------------------------------------------ writing
 
 
 def test_the_old_archive_stays_until_the_new_one_is_there(tmp_path):

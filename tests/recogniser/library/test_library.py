@@ -35,9 +35,6 @@ TAG = st.none() | st.integers(-(2**70), 2**70) | st.text(max_size=6)
 NUMBER = st.none() | st.integers(-5, 2**62)
 
 
-# ------------------------------------------------------------------------------------------------ contents
-
-
 @pytest.fixture(scope="module")
 def stored_library(tmp_path_factory):
     with Library(tmp_path_factory.mktemp("kept") / "library.db") as library:
@@ -242,9 +239,6 @@ def test_threads_open_and_share_a_library(place):
         thread.join()
     with Library(place) as library:
         assert sorted(one.motion.take for one in library.examples()) == list(range(24))
-
-
-# ---------------------------------------------------------------------------------------------- the database
 
 
 def test_migrations_make_the_tables_that_the_code_expects(place):
