@@ -28,6 +28,7 @@ from jeanie.datasets.formats.kinect import (
     read_sbu,
 )
 from jeanie.datasets.formats.kinetics import read_kinetics
+from jeanie.datasets.formats.kinovea import is_kinovea, read_kinovea
 from jeanie.datasets.formats.mediapipe import read_mediapipe
 from jeanie.datasets.formats.mvnx import read_mvnx
 from jeanie.datasets.formats.named_frames import is_named_frames, read_named_frames
@@ -39,6 +40,7 @@ from jeanie.datasets.formats.pyskl import read_pyskl
 from jeanie.datasets.formats.text_encoding import convert_to_utf8
 from jeanie.datasets.formats.trc import read_trc
 from jeanie.datasets.formats.uwa import read_uwa3d, read_uwa3d_multiview
+from jeanie.datasets.formats.zed import read_zed
 from jeanie.errors import DataError
 from jeanie.skeleton.motion import Motion
 
@@ -52,12 +54,14 @@ _VIEW = re.compile(r"_v\d")
 class Format:
     """A file format.
 
-    ``matches`` decides from the lower-case name and the first bytes of a file; ``read`` reads one motion.
+    ``matches`` decides from the lower-case name and the first bytes of a file; ``read`` reads one motion. In a format
+    that ``assumes_unit``, a file may not say its unit.
     """
 
     description: str
     matches: Callable[[str, bytes], bool]
     read: Callable[..., Motion]
+    assumes_unit: bool = False
 
 
 def _match_ending(*endings: str) -> Callable[[str, bytes], bool]:
@@ -194,7 +198,7 @@ def _is_coco(name: str, head: bytes) -> bool:
 
 # The first match wins: content before file names, specific formats before general ones.
 FORMATS: dict[str, Format] = {
-    "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh),
+    "bvh": Format("BVH motion capture", _match_start(b"HIERARCHY"), read_bvh, assumes_unit=True),
     "trc": Format("TRC markers", _match_start(b"PathFileType"), read_trc),
     "motive": Format(
         "CSV of OptiTrack's Motive",
@@ -208,9 +212,10 @@ FORMATS: dict[str, Format] = {
     "deeplabcut": Format(
         "CSV of DeepLabCut", _match_start(b"scorer,"), partial(read_capture_table, program="deeplabcut")
     ),
+    "kinovea": Format("Kinovea trajectories, CSV or text", is_kinovea, read_kinovea),
     "precog": Format("PRECOG sequences", _match_start(PRECOG_HEADER), read_precog),
     "npz": Format("npz of a motion, or of one array of poses", _is_npz, read_npz_poses),
-    "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy),
+    "npy": Format("npy array of poses", _match_start(b"\x93NUMPY"), read_npy, assumes_unit=True),
     "mvnx": Format("Xsens MVNX", _is_mvnx, read_mvnx),
     "gltf": Format("glTF or GLB with a skeletal animation", _is_gltf, read_gltf),
     "fbx": Format("FBX, which is not read", _is_fbx, read_fbx),
@@ -224,13 +229,19 @@ FORMATS: dict[str, Format] = {
     "pyskl": Format("pyskl or mmaction2 pickle", _match_ending(".pkl", ".pickle"), read_pyskl),
     "nw-ucla": Format("Northwestern-UCLA JSON", _match_json(b'"skeletons"'), read_nw_ucla),
     "azure-kinect": Format("Azure Kinect body tracking JSON", _is_azure, read_azure_kinect),
+    "zed": Format("ZED body tracking JSON", _match_json(b'"body_list"', b'"is_tracked"'), read_zed),
     "openpose": Format("OpenPose JSON, one file or a folder", _is_openpose, read_openpose),
     "coco": Format("Key points as JSON: COCO, MMPose, AlphaPose, ViTPose", _is_coco, read_coco),
     "kinetics": Format("Kinetics-skeleton JSON", _match_json(b'"frame_index"', b'"skeleton"'), read_kinetics),
     "json-table": Format(
-        "JSON of a table: records, columns, points by joint", is_json_table, read_json_table
+        "JSON of a table: records, columns, points by joint",
+        is_json_table,
+        read_json_table,
+        assumes_unit=True,
     ),
-    "json-joints": Format("JSON of frames with named joints", is_named_frames, read_named_frames),
+    "json-joints": Format(
+        "JSON of frames with named joints", is_named_frames, read_named_frames, assumes_unit=True
+    ),
     "mediapipe": Format("MediaPipe Pose JSON or JSON lines", _is_mediapipe, read_mediapipe),
     "sbu": Format("SBU Kinect Interaction skeleton_pos.txt", _match_row_width(91), read_sbu),
     "action-pairs": Format(
@@ -238,7 +249,7 @@ FORMATS: dict[str, Format] = {
     ),
     "msr-screen": Format("MSRAction3D text, screen coordinates", _is_screen, read_msr_screen),
     "msr-world": Format("MSRAction3D text, world coordinates", _match_row_width(4), read_msr_world),
-    "csv": Format("CSV with named columns", _is_csv, read_csv),
+    "csv": Format("CSV with named columns", _is_csv, read_csv, assumes_unit=True),
 }
 
 
@@ -255,6 +266,8 @@ _ADVICE: tuple[tuple[Callable[[str, bytes], bool], str], ...] = (
      "not read; save {'x': p.x, 'y': p.y, 'z': p.z} of each landmark with json.dump, or numpy arrays [frame, 33, 3]"),
     (lambda name, head: re.match(rb"\s*\[?\s*[\[{]\s*\{?'", head) is not None, "printed Python lists are not read; "
      "save them with json.dump"),
+    (lambda name, head: b"Kinovea" in head or name.endswith(".kva"), "the own format or the spreadsheet of "
+     "Kinovea; export the trajectories as CSV or text (.txt) from its menu File, Export"),
     (_match_ending(".xlsx", ".xls", ".ods"), "spreadsheets are not read; save the table as CSV"),
     (_match_ending(".pt", ".pth"), "files of torch are not read; save a numpy array: numpy.save(FILE, array)"),
     (_match_ending(".mot", ".sto"), "OpenSim's joint angles or forces; export the markers as TRC"),

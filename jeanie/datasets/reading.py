@@ -19,7 +19,7 @@ from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning,
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.plausibility import is_misplaced, keep_suggestions, list_warnings
+from jeanie.skeleton.plausibility import assume_unit, is_misplaced, keep_suggestions, list_warnings
 
 _MARKER_FORMATS = ("c3d", "trc", "motive", "nexus", "qualisys")  # also the names of their layouts
 _MIN_JOINTS = 6  # core joints; with fewer, nothing can be recognised
@@ -120,7 +120,8 @@ def read_motion(
         reader_arguments = {"format": format, "layout": layout, "unit": unit, "up": up}
         return _read_compressed(path, **reader_arguments, rate=rate, mirror=mirror, strict=strict)
     try:
-        read = FORMATS[format or detect_format(path)].read
+        form = FORMATS[format or detect_format(path)]
+        read = form.read
         accepted = inspect.signature(read).parameters
         options = {key: value for key, value in declarations.items() if value is not None and key in accepted}
         motion = read(path, layout=declared.layout, **options)
@@ -131,6 +132,8 @@ def read_motion(
     rest = {key: value for key, value in declarations.items() if key not in accepted}
     motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
     motion = _complete_layout(path, motion, declared)
+    if unit is None and form.assumes_unit:
+        assume_unit(motion)
     if is_misplaced(motion):
         keep_suggestions(motion, _read_as_stored(path, read, layout=declared.layout, **options))
     if layout is None:

@@ -181,6 +181,34 @@ ROWS: dict[str, dict[str, Any]] = {
         "hip_center",
         "spine",
     ),
+    # Body tracking of ZED cameras, BODY_34 and BODY_38, with the names of Azure Kinect and MediaPipe.
+    "zed34": _row(
+        """hip_center spine<hip_center chest<spine neck<chest
+        left_clavicle<chest left_shoulder<left_clavicle left_elbow<left_shoulder left_wrist<left_elbow
+        left_hand<left_wrist left_hand_tip<left_hand left_thumb<left_wrist
+        right_clavicle<chest right_shoulder<right_clavicle right_elbow<right_shoulder right_wrist<right_elbow
+        right_hand<right_wrist right_hand_tip<right_hand right_thumb<right_wrist
+        left_hip<hip_center left_knee<left_hip left_ankle<left_knee left_foot<left_ankle
+        right_hip<hip_center right_knee<right_hip right_ankle<right_knee right_foot<right_ankle
+        head<neck nose<head left_eye<head left_ear<head right_eye<head right_ear<head
+        left_heel<left_ankle right_heel<right_ankle""",
+        "hip_center",
+        "spine",
+    ),
+    "zed38": _row(
+        """hip_center spine<hip_center chest<spine spine_shoulder<chest neck<spine_shoulder nose<neck
+        left_eye<nose right_eye<nose left_ear<left_eye right_ear<right_eye
+        left_clavicle<spine_shoulder right_clavicle<spine_shoulder
+        left_shoulder<left_clavicle right_shoulder<right_clavicle left_elbow<left_shoulder
+        right_elbow<right_shoulder left_wrist<left_elbow right_wrist<right_elbow
+        left_hip<hip_center right_hip<hip_center left_knee<left_hip right_knee<right_hip
+        left_ankle<left_knee right_ankle<right_knee left_big_toe<left_ankle right_big_toe<right_ankle
+        left_small_toe<left_big_toe right_small_toe<right_big_toe left_heel<left_ankle right_heel<right_ankle
+        left_thumb<left_wrist right_thumb<right_wrist left_index<left_wrist right_index<right_wrist
+        left_middle<left_wrist right_middle<right_wrist left_pinky<left_wrist right_pinky<right_wrist""",
+        "hip_center",
+        "spine",
+    ),
     # CMU motion capture as BVH: a joint is where its bone starts, so hip_joint, lower_back, neck_base,
     # clavicle and finger_base have the position of their parent.
     "cmu31": _row(

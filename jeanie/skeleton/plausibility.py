@@ -14,10 +14,16 @@ from torch import Tensor
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.proportions import find_flat_axis, find_uneven_bones, measure_height
+from jeanie.skeleton.proportions import (
+    find_better_layout,
+    find_flat_axis,
+    find_uneven_bones,
+    measure_height,
+)
 
 __all__ = [
     "BodyFacts",
+    "assume_unit",
     "is_misplaced",
     "keep_suggestions",
     "list_warnings",
@@ -28,9 +34,12 @@ __all__ = [
 CORE = LAYOUTS["core15"]
 MIN_JOINTS = 10  # of the core joints
 MIN_HEIGHT, MAX_HEIGHT = 0.3, 3.0  # metres
+MIN_ASSUMED_HEIGHT = (
+    0.9  # metres, if the unit is a guess: an adult in inches that are read as centimetres reaches 0.8
+)
 MIN_RATE, MAX_RATE = 2.0, 2000.0  # frames per second
 MAX_SPREAD = 6.0  # metres between points of one frame whose joints are unknown
-_UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0}
+_UNITS = {"mm": 0.001, "cm": 0.01, "in": 0.0254, "m": 1.0, "ft": 0.3048, "dm": 0.1}
 _ADULT = (1.0, 2.3)  # metres; a unit is suggested if it gives such a height
 _AXES = ("x", "y", "z", "-x", "-y", "-z")
 _UPPER = [CORE.index(joint) for joint in ("head", "neck", "left_shoulder", "right_shoulder")]
@@ -73,7 +82,9 @@ class BodyFacts:
         flat: Axis along which the body has no extent in any frame; None in 2-D, or for a body with depth.
         uneven: Bones whose left and right side differ in length by more than a factor of two.
         spread: Longest side of the box around the points of a frame, the median over frames; 0 if unknown.
+        better_layout: Known layout with as many joints whose proportions fit much better; None without one.
         suggested_unit, suggested_up: What to declare if size or posture are implausible; None if unclear.
+        is_unit_assumed: Whether neither the file nor the user says the unit.
     """
 
     height: float | None
@@ -88,8 +99,10 @@ class BodyFacts:
     flat: str | None
     uneven: tuple[str, ...]
     spread: float
+    better_layout: str | None
     suggested_unit: str | None
     suggested_up: str | None
+    is_unit_assumed: bool = False
 
 
 def list_warnings(motion: Motion, *, is_stream: bool = False) -> tuple[str, ...]:
@@ -125,6 +138,11 @@ def is_misplaced(motion: Motion) -> bool:
     return _has_wrong_size(motion, facts) or _has_wrong_axis(motion, facts)
 
 
+def assume_unit(motion: Motion) -> None:
+    """Let the warnings of a motion treat its unit as a guess: a body below 0.9 m is then implausible."""
+    motion.__dict__[_CACHE_KEY] = replace(measure_body(motion), is_unit_assumed=True)
+
+
 def keep_suggestions(motion: Motion, stored: Motion) -> None:
     """Let the warnings of a motion suggest the unit and the up axis of its file.
 
@@ -143,7 +161,8 @@ def _has_wrong_size(motion: Motion, facts: BodyFacts) -> bool:
         return False
     if facts.height is None:
         return facts.spread > MAX_SPREAD
-    return not MIN_HEIGHT <= facts.height <= MAX_HEIGHT
+    smallest = MIN_ASSUMED_HEIGHT if facts.is_unit_assumed else MIN_HEIGHT
+    return not smallest <= facts.height <= MAX_HEIGHT
 
 
 def _has_wrong_axis(motion: Motion, facts: BodyFacts) -> bool:
@@ -178,6 +197,7 @@ def _measure_body(motion: Motion) -> BodyFacts:
         flat=find_flat_axis(core, is_known, height) if motion.layout.dims == 3 else None,
         uneven=find_uneven_bones(core, is_known),
         spread=spread,
+        better_layout=find_better_layout(joints, valid, motion.layout),
         suggested_unit=suggest_unit(spread if height is None else height),
         suggested_up=axis or opposite or (motion.layout.up if is_upright else None),
     )
@@ -207,7 +227,9 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
             else f"the body is {_round(height)} m tall"
         )
         advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
-        yield f"{size}; declare the unit of the file: {advice}"
+        is_small = facts.is_unit_assumed and height is not None and MIN_HEIGHT <= height < MIN_ASSUMED_HEIGHT
+        assumed = " in the unit that was assumed" if is_small else ""
+        yield f"{size}{assumed}; declare the unit of the file: {advice}"
     if _has_wrong_axis(motion, facts):
         advice = f"up='{up}' (--up {up})" if up else f"up (--up {', '.join(_AXES)})"
         yield (
@@ -227,7 +249,13 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
             "left and right seem to be swapped: toes and face point backwards; for left-handed coordinates declare "
             "mirror=True (--mirror), else exchange left and right in a layout file (--layout)"
         )
-    if len(facts.uneven) >= _MIN_UNEVEN and is_metric:
+    if facts.better_layout is not None:
+        yield (
+            f"the lengths of the bones fit the layout {facts.better_layout} much better than {motion.layout.name}; "
+            f"check the order of the joints, and declare it: layout='{facts.better_layout}' (--layout "
+            f"{facts.better_layout})"
+        )
+    elif len(facts.uneven) >= _MIN_UNEVEN and is_metric:
         yield (
             f"left and right differ in the lengths of {', '.join(facts.uneven)} by more than a factor of two; check "
             "the order or the names of the joints, and declare them: layout= (--layout)"

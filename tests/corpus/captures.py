@@ -83,6 +83,29 @@ def deeplabcut():
     return table(None, rows)
 
 
+def kinovea_points():
+    """Pixels with y up, as Kinovea shows them."""
+    return pixels(COCO) * [1, -1]
+
+
+def kinovea_csv():
+    """A track per joint; quotes, and semicolons because the decimal separator is a comma."""
+    titles = ["Time", *(f"{name.replace('_', ' ')}/0/{axis}" for name in COCO for axis in "XY")]
+    rows = [[frame * 1000 / RATE, *kinovea_points()[frame].ravel()] for frame in range(FRAMES)]
+    cells = [titles, *([f"{value:.3f}".replace(".", ",") for value in row] for row in rows)]
+    return "".join(";".join(f'"{cell}"' for cell in row) + "\n" for row in cells)
+
+
+def kinovea_text():
+    lines = ["#Kinovea Trajectory data export", "#T X Y", ""]
+    for name, places in zip(COCO, kinovea_points().swapaxes(0, 1), strict=True):
+        rows = [
+            f"{frame / RATE:.6f} {x:.2f} {y:.2f} ".replace(".", ",") for frame, (x, y) in enumerate(places)
+        ]
+        lines += [f"# {name.replace('_', ' ')}", *rows, ""]
+    return "\n".join(lines)
+
+
 def c3d_file(make, prefix=""):
     """A C3D file of ezc3d: millimetres, z up."""
 
@@ -141,5 +164,8 @@ CASES = {
         rate=RATE),
     "Qualisys TSV, sports": Case("sports marker set", text_file("a.tsv", lambda: qualisys(sports())), "qualisys",
         rate=RATE),
+    "Kinovea CSV": Case("File, Export: one track per joint, with its name", text_file("a.csv", kinovea_csv), "kinovea",
+        "px", rate=RATE),
+    "Kinovea text": Case("the same for gnuplot", text_file("a.txt", kinovea_text), "kinovea", "px", rate=RATE),
     "DeepLabCut": Case("analyze_videos(save_as_csv=True)", text_file("a.csv", deeplabcut), "deeplabcut", "px"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files of body-tracking sensors: Azure Kinect and the suits of Xsens."""
+"""Files of body-tracking sensors: Azure Kinect, ZED cameras and the suits of Xsens."""
 
 from corpus.body import RATE, Case, stack, z_up
 from corpus.writers import json_file, text_file
@@ -31,6 +31,53 @@ def azure_by_name():
         name: {"position": dict(zip("xyz", place, strict=True)), "confidence_level": 2}
         for name, place in zip(names, frame["bodies"][0]["joint_positions"], strict=True)}}]}
         for frame in azure()["frames"]]}  # fmt: skip
+
+
+def zed_frames(joints, bodies=lambda body: [body], missing=None):
+    """Bodies of the ZED SDK: its camera looks along -z. ``missing`` is written for a point that is not seen."""
+    frames = {}
+    for frame, row in enumerate((stack(joints) * [-1, 1, -1]).tolist()):
+        body = {
+            "action_state": "IDLE",
+            "confidence": 86.2,
+            "id": 3,
+            "keypoint": row,
+            "keypoint_confidence": [90.0] * len(row),
+            "tracking_state": "OK",
+            "unique_object_id": "4fe0",
+        }
+        time = 1_700_000_000_000_000_000 + round(frame * 1e9 / RATE)
+        frames[str(time // 10**6)] = {
+            "body_list": bodies(body),
+            "is_new": True,
+            "is_tracked": True,
+            "timestamp": time,
+        }
+    return frames
+
+
+def zed_70():
+    """The 70 points with whole hands; the points of the hands that BODY_38 lacks are not seen."""
+    joints = LAYOUTS["zed38"].joints[:30]
+    hands = {
+        33: "left_thumb",
+        53: "right_thumb",
+        34: "left_index",
+        54: "right_index",
+        41: "left_hand_tip",
+        61: "right_hand_tip",
+        46: "left_pinky",
+        66: "right_pinky",
+    }
+    frames = zed_frames([*joints, *(hands.get(point, "head") for point in range(30, 70))])
+    for frame in frames.values():
+        for point in set(range(30, 70)) - set(hands):
+            frame["body_list"][0]["keypoint"][point] = [None] * 3
+    return frames
+
+
+# BODY_38 with the joints of the body that the corpus has: its middle finger ends at the tip of the hand
+ZED_38 = [joint.replace("middle", "hand_tip") for joint in LAYOUTS["zed38"].joints]
 
 
 # the 23 segments of MVN with where they start
@@ -66,5 +113,13 @@ CASES = {
         "azure-kinect", rate=RATE),
     "Azure Kinect, frames alone": Case("a list of frames", json_file("a.json", lambda: azure()["frames"]),
         "azure-kinect", rate=RATE),
+    "ZED, 18 points": Case("JSON export sample of the ZED SDK, BODY_18", json_file("bodies.json",
+        lambda: zed_frames(LAYOUTS["openpose18"].joints)), "zed", rate=RATE),
+    "ZED, 34 points": Case("JSON export sample of the ZED SDK in C++, a list", json_file("bodies.json",
+        lambda: list(zed_frames(LAYOUTS["zed34"].joints).values())), "zed", rate=RATE),
+    "ZED, 38 points": Case("the same in Python, older: bodies in a dict", json_file("bodies.json",
+        lambda: zed_frames(ZED_38, lambda body: {"0": body})), "zed", rate=RATE),
+    "ZED, 70 points": Case("JSON export sample of the ZED SDK, BODY_70", json_file("bodies.json", zed_70), "zed",
+        rate=RATE),
     "Xsens MVNX": Case("MVN Analyze, export MVNX", text_file("a.mvnx", mvnx), "mvnx", rate=RATE),
 }  # fmt: skip

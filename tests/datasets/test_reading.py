@@ -60,12 +60,13 @@ def test_an_implausible_recording_warns_or_is_refused(table):
     ("name", "change", "advice"),
     [
         ("BVH, Mixamo", lambda text: rescale_bvh(text, 0.01), "unit='m' (--unit m)"),
+        ("BVH, Mixamo", lambda text: rescale_bvh(text, 1 / 2.54), "unit='in' (--unit in)"),
         ("mediapipe world, JSON lines", lambda text: re.sub(
             r'"([xy])": (-?)', lambda match: f'"{match[1]}": ' + ("" if match[2] else "-"), text), "up='y' (--up y)"),
         ("Xsens MVNX", lambda text: re.sub(
             r"<position>([^<]*)", lambda match: "<position>" + lay_down(match[1]), text), "up='y' (--up y)"),
     ],
-    ids=["bvh", "mediapipe", "mvnx"],
+    ids=["bvh in m", "bvh in inches", "mediapipe", "mvnx"],
 )  # fmt: skip
 def test_advice_is_about_the_numbers_of_the_file(tmp_path, name, change, advice):
     path = CASES[name].write(tmp_path)

@@ -23,6 +23,8 @@ NAMES = {
         "vitpose25",
         "smpl22",
         "smpl24",
+        "zed34",
+        "zed38",
     ),
 }
 
@@ -55,6 +57,14 @@ PUBLISHED = {
         left_elbow=13 left_wrist=15 left_pinky=17 left_index=19 left_thumb=21 right_thumb=22 left_hip=23
         right_hip=24 left_knee=25 left_ankle=27 left_heel=29 right_heel=30 left_big_toe=31
         right_big_toe=32""",
+    "zed34": """hip_center=0 spine=1 chest=2 neck=3 left_clavicle=4 left_hand=8 left_thumb=10 right_clavicle=11
+        right_thumb=17 left_hip=18 left_foot=21 right_hip=22 right_foot=25 head=26 nose=27 left_eye=28 left_ear=29
+        right_eye=30 right_ear=31 left_heel=32 right_heel=33""",
+    "zed38": """hip_center=0 spine=1 chest=2 spine_shoulder=3 neck=4 nose=5 left_eye=6 right_eye=7 left_ear=8
+        right_ear=9 left_clavicle=10 right_clavicle=11 left_shoulder=12 right_shoulder=13 left_elbow=14
+        right_elbow=15 left_wrist=16 right_wrist=17 left_hip=18 right_hip=19 left_ankle=22 left_big_toe=24
+        left_heel=28 right_heel=29 left_thumb=30 right_thumb=31 left_index=32 left_middle=34 left_pinky=36
+        right_pinky=37""",
     "azure32": """hip_center=0 spine=1 chest=2 neck=3 left_clavicle=4 left_shoulder=5 left_elbow=6
         left_wrist=7
         left_hand=8 left_hand_tip=9 left_thumb=10 right_clavicle=11 right_thumb=17 left_hip=18

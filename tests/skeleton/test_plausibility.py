@@ -11,7 +11,7 @@ from corpus import BODY, stack
 from jeanie.datasets import open_dataset
 from jeanie.datasets.joint_names import make_named_layout
 from jeanie.skeleton import LAYOUTS, Layout, Motion
-from jeanie.skeleton.plausibility import list_warnings, measure_body
+from jeanie.skeleton.plausibility import assume_unit, list_warnings, measure_body
 
 DATA = os.environ.get("JEANIE_DATA")
 NTU = LAYOUTS["ntu25"]
@@ -47,6 +47,14 @@ def test_a_body_of_a_decimetre_is_too_small():
     assert "declare the unit" in warning
 
 
+def test_a_body_of_two_feet_is_too_small_if_its_unit_is_assumed():
+    motion = make_motion(lambda joints: joints / 2.54)
+    assert list_warnings(motion) == ()
+    assume_unit(motion)
+    (warning,) = list_warnings(motion)
+    assert "m tall in the unit that was assumed; declare the unit" in warning
+
+
 def test_pixels_have_no_height():
     layout = LAYOUTS["coco17"]
     assert warnings_of(lambda joints: joints * [500, 500, 0], layout=layout) == ()
@@ -71,9 +79,31 @@ def test_swapped_sides_are_found():
 def test_a_wrong_order_of_joints_is_found():
     joints = np.concatenate([stack(LAYOUTS["smpl22"].joints)] * 2)
     found = list_warnings(Motion(joints, LAYOUTS["cmu22"], rate=30.0))
-    assert any("left and right differ in the lengths of upper arm, thigh" in warning for warning in found), (
-        found
-    )
+    assert any("fit the layout smpl22 much better than cmu22" in warning for warning in found), found
+
+
+def test_uneven_sides_are_found():
+    def swap(joints):
+        order = list(range(joints.shape[1]))
+        for a, b in (("left_elbow", "left_knee"), ("left_hip", "left_foot")):
+            order[NTU.index(a)], order[NTU.index(b)] = NTU.index(b), NTU.index(a)
+        return joints[:, order]
+
+    found = warnings_of(swap)
+    assert any("left and right differ in the lengths of upper arm" in warning for warning in found), found
+
+
+@pytest.mark.parametrize(
+    ("true", "declared"),
+    [(a, b) for a in LAYOUTS for b in LAYOUTS
+     if len(LAYOUTS[a]) == len(LAYOUTS[b]) and LAYOUTS[a].joints != LAYOUTS[b].joints and LAYOUTS[b].dims == 3],
+)  # fmt: skip
+def test_joints_in_the_order_of_another_layout_are_found(true, declared):
+    joints = np.concatenate([stack(LAYOUTS[true].joints)] * 2)
+    found = list_warnings(Motion(joints, LAYOUTS[declared], rate=30.0))
+    names = [name for name in LAYOUTS if LAYOUTS[name].joints == LAYOUTS[true].joints]
+    assert any(f"fit the layout {name} much better than {declared}" in warning for warning in found
+               for name in names), found  # fmt: skip
 
 
 def test_a_body_without_depth_is_found():

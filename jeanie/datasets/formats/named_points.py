@@ -45,6 +45,8 @@ def make_named_motion(
         file_layout = replace(file_layout, dims=2, unit="px" if _exceed_one_image(points) else "relative")
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)
         up = up or "-y"
+        if up == "y":  # x of an image points to the right of the image, that of camera space to its left
+            points = points * [-1.0, 1.0, 1.0]
     elif scale is None and up is None and is_mediapipe(file_layout) and (order >= 0).all():
         return make_landmark_motion(path, points[:, :, order], file_layout, rate=rate)
     elif up is None and is_mediapipe(file_layout):
