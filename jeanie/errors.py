@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["ConfigError", "DataError", "JeanieError", "RecordingWarning", "ShapeError", "suggest_name"]
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "JeanieError",
+    "RecordingError",
+    "RecordingWarning",
+    "ShapeError",
+    "suggest_name",
+]
 
 
 class JeanieError(Exception):
@@ -20,6 +28,10 @@ class ConfigError(JeanieError, ValueError):
 
 class DataError(JeanieError, ValueError):
     """A file or data set cannot be read; names the file, the line where known, and the cause."""
+
+
+class RecordingError(DataError):
+    """One of several recordings cannot be read; commands may leave it out and go on."""
 
 
 class RecordingWarning(UserWarning):

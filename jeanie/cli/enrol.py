@@ -20,7 +20,7 @@ from jeanie.cli.options import (
 from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.datasets.sheets import is_sheet
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingError
 from jeanie.recogniser.gallery import encode_motions
 from jeanie.recogniser.library.labels import normalise_label
 from jeanie.recogniser.recogniser import Recogniser
@@ -114,7 +114,7 @@ def _read_folder(
     dataset = open_source(text, pattern, options)
     skipped = [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
     if skipped and not skip_bad:
-        raise DataError(f"{skipped[0]['file']}: {skipped[0]['reason']}; --skip-bad leaves such files out")
+        raise RecordingError(f"{skipped[0]['file']}: {skipped[0]['reason']}")
     examples = []
     for number, label in enumerate(dataset.labels):
         try:

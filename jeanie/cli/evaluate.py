@@ -12,8 +12,8 @@ import typer
 
 from jeanie._internal.files import write_atomically
 from jeanie._internal.import_path import import_object, is_import_path
-from jeanie.cli.evaluation_table import build_result_table
-from jeanie.cli.exports import CsvFile, LatexFile, check_folders, write_rows
+from jeanie.cli.evaluation_table import build_result_table, write_result_tables
+from jeanie.cli.exports import CsvFile, LatexFile, check_folders
 from jeanie.cli.leaks import check_no_leak
 from jeanie.cli.options import (
     ClusterAddress,
@@ -155,7 +155,7 @@ def evaluate(
             examples = _find_example_alignments(methods, reports, dataset, common) if html is not None else ()
             curves = {method.name: method.curves for method in methods if method.curves}
             _write_files(reports, task, html, markdown_file, examples, curves)
-            table_paths = write_rows(_COLUMNS, _build_summary_rows(reports), csv, latex)
+            table_paths = write_result_tables(reports, csv, latex)
             _print_reports(reports, html, markdown_file, table_paths, list_skipped(dataset), as_json)
 
 
@@ -322,29 +322,6 @@ def _write_files(
     if tables is not None:
         tables.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(tables, render_markdown(reports).encode())
-
-
-_COLUMNS = (
-    "method", "protocol", "way", "shot", "accuracy", "low", "high", "ci95", "over", "units", "queries", "seeds",
-    "compared_with", "difference", "difference_low", "difference_high", "p",
-)  # fmt: skip
-
-
-def _build_summary_rows(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """Return one row per method for CSV and LaTeX; the differences are those to the last method."""
-    last = reports[-1].method
-    pairs = {pair.first: pair for pair in compare(reports) if pair.second == last}
-    rows = []
-    for report in reports:
-        row = {name: report.json().get(name) for name in _COLUMNS}
-        row |= {"low": report.interval[0], "high": report.interval[1]}
-        row["seeds"] = " ".join(map(str, report.seeds))
-        if pair := pairs.get(report.method):
-            gap = pair.difference
-            row |= {"compared_with": last, "difference": gap.value, "p": pair.p}
-            row |= {"difference_low": gap.low, "difference_high": gap.high}
-        rows.append(row)
-    return rows
 
 
 def _print_reports(

@@ -1,14 +1,22 @@
-"""The table that ``jeanie evaluate`` prints."""
+"""The table that ``jeanie evaluate`` prints, and the ones that it writes as CSV and LaTeX."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from jeanie.evaluation.report.comparison import Paired
+from jeanie.cli.exports import write_rows
+from jeanie.evaluation.report.comparison import Paired, compare
 from jeanie.evaluation.report.report import Report, estimate_accuracy
 
-__all__ = ["build_result_table"]
+__all__ = ["build_result_table", "write_result_tables"]
+
+_COLUMNS = (
+    "method", "protocol", "way", "shot", "accuracy", "low", "high", "ci95", "over", "units", "queries", "seeds",
+    "compared_with", "difference", "difference_low", "difference_high", "p",
+)  # fmt: skip
 
 
 def build_result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Table:
@@ -44,3 +52,32 @@ def build_result_table(reports: Sequence[Report], pairs: Sequence[Paired]) -> Ta
                 f"{accuracy.low:.1f} to {accuracy.high:.1f}",
             )
     return table
+
+
+def write_result_tables(reports: Sequence[Report], csv: Path | None, latex: Path | None) -> dict[str, str]:
+    """Write one row per method: all numbers as CSV, the columns of a paper as LaTeX. Return the paths by format."""
+    last = reports[-1].method
+    pairs = {pair.first: pair for pair in compare(reports) if pair.second == last}
+    paths = write_rows(
+        _COLUMNS, [_build_csv_row(report, pairs.get(report.method)) for report in reports], csv, None
+    )
+    columns = ["method", "accuracy, %", "95 % interval", *([f"against {last}", "p"] if pairs else [])]
+    rows = []
+    for report in reports:
+        low, high = report.interval
+        cells = [report.method, f"{report.accuracy:.1f} ± {report.ci95:.1f}", f"{low:.1f} to {high:.1f}"]
+        if pair := pairs.get(report.method):
+            cells += [f"{pair.difference.value:+.1f} ± {pair.difference.half:.1f}", f"{pair.p:.2g}"]
+        rows.append(dict(zip(columns, cells, strict=False)))
+    return paths | write_rows(columns, rows, None, latex)
+
+
+def _build_csv_row(report: Report, pair: Paired | None) -> dict[str, Any]:
+    row = {name: report.json().get(name) for name in _COLUMNS}
+    row |= {"low": report.interval[0], "high": report.interval[1]}
+    row["seeds"] = " ".join(map(str, report.seeds))
+    if pair is not None:
+        gap = pair.difference
+        row |= {"compared_with": pair.second, "difference": gap.value, "p": pair.p}
+        row |= {"difference_low": gap.low, "difference_high": gap.high}
+    return row

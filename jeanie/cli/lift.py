@@ -7,7 +7,15 @@ from typing import Annotated
 import torch
 import typer
 
-from jeanie.cli.options import Pattern, accept_option_groups, open_source
+from jeanie.cli.options import (
+    Pattern,
+    SkipBad,
+    accept_option_groups,
+    list_skipped,
+    open_source,
+    print_skipped,
+    skip_unreadable,
+)
 from jeanie.cli.prepare import describe_archive
 from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
 from jeanie.datasets import ReadOptions, open_dataset
@@ -45,6 +53,7 @@ def apply_lifter(
     root: Root = None,
     jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
     pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
     *,
     options: ReadOptions,
@@ -59,11 +68,12 @@ def apply_lifter(
         network = Lifter.load(lifter)
         with show_progress(not as_json) as bar:
             report = prepare(
-                lift_dataset(dataset, network), out, source=source, jobs=jobs, skip_bad=True, progress=bar
+                lift_dataset(dataset, network), out, source=source, jobs=jobs, skip_bad=skip_bad, progress=bar
             )
         facts = describe_archive(out, report)
-        text = f"wrote {out}: {report['kept']} clips, {len(facts['skipped'])} without enough key points"
-        typer.echo(json.dumps(facts) if as_json else text)
+        typer.echo(json.dumps(facts) if as_json else f"wrote {out}: {report['kept']} clips")
+        if not as_json:
+            print_skipped(facts["skipped"])
 
 
 @lift.command("train")
@@ -88,6 +98,7 @@ def train(
     root: Root = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, poses and cameras.")] = 0,
     pattern: Pattern = None,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
     *,
     options: ReadOptions,
@@ -95,6 +106,7 @@ def train(
     """Train a lifter on 3-D motions seen by random cameras, and measure it on held-out subjects."""
     with exit_on_error(as_json):
         dataset = _open_source(source, root, pattern, options)
+        dataset = skip_unreadable(dataset) if skip_bad else dataset
         training, held_out_motions = _split_subjects(dataset, every, held_out)
         poses, test = collect_poses(training), collect_poses(held_out_motions)
         with show_progress(not as_json, "steps") as bar:
@@ -118,7 +130,10 @@ def train(
             f"wrote {out}: {1000 * error.depth:.0f} mm error of depth on held-out subjects "
             f"({1000 * error.flat:.0f} mm without a lifter), {1000 * error.joints:.0f} mm per joint"
         )
-        typer.echo(json.dumps(facts) if as_json else text)
+        skipped = list_skipped(dataset)
+        typer.echo(json.dumps(facts | ({"skipped": skipped} if skipped else {})) if as_json else text)
+        if not as_json:
+            print_skipped(skipped)
 
 
 def _open_source(source: str, root: Path | None, pattern: str | None, options: ReadOptions) -> Dataset:

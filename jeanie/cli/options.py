@@ -15,7 +15,7 @@ from jeanie.datasets import DATASETS, Dataset, ReadOptions, open_dataset
 from jeanie.datasets.archive.reader import is_archive, open_archive
 from jeanie.datasets.dataset import FileDataset
 from jeanie.datasets.folders import drop_unreadable, open_folder
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingError
 from jeanie.evaluation.protocols import Protocol
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.recogniser import is_export
@@ -330,7 +330,7 @@ def read_motions(
             motions.append(name_motion(options.read(file), file))
         except JeanieError as error:
             if not skip_bad:
-                raise
+                raise RecordingError(str(error)) if len(files) > 1 else error from None
             skipped.append({"file": str(file), "reason": str(error)})
     if not motions:
         raise DataError(f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}")

@@ -25,7 +25,7 @@ from jeanie.cli.options import (
 from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions, detect_format
 from jeanie.datasets.folders import list_recordings
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingError
 from jeanie.recogniser.hits import describe_result
 from jeanie.recogniser.recogniser import Recogniser, Recognition
 from jeanie.skeleton.motion import Motion
@@ -93,7 +93,7 @@ def recognise(
                     answers = recogniser.recognise_each(motion) if each else [recogniser.recognise(motion)]
                 except JeanieError as error:
                     if not skip_bad:
-                        raise
+                        raise RecordingError(str(error)) if len(recordings) > 1 else error from None
                     skipped.append({"file": str(file), "reason": str(error)})
                     continue
                 new = [

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer.models import OptionInfo
 
-from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning, ShapeError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingError, RecordingWarning, ShapeError
 
 __all__ = [
     "AsJson",
@@ -53,6 +53,8 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
     except (JeanieError, OSError) as error:
         code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
         message = _name_options(str(error))
+        if isinstance(error, RecordingError) and "--skip-bad" in _list_options(_command.get()):
+            message += "\n--skip-bad leaves such recordings out and lists them"
     except KeyboardInterrupt:
         code, message = 1, "interrupted; run the same command again to continue"
     else:

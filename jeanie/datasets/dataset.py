@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
 from jeanie.datasets.clip_names import Tags, parse_clip_name, parse_tags
-from jeanie.errors import DataError
+from jeanie.errors import DataError, RecordingError
 from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
 
@@ -133,7 +133,10 @@ class FileMotions(Sequence[Motion]):
     def __getitem__(self, index: int | slice) -> "Motion | FileMotions":
         if isinstance(index, slice):
             return FileMotions(replace(self.dataset, clips=self.dataset.clips[index]))
-        return self.dataset.read(self.dataset.clips[index])
+        try:
+            return self.dataset.read(self.dataset.clips[index])
+        except DataError as error:
+            raise RecordingError(str(error)) if len(self) > 1 else error from None
 
 
 class LazyMotions(Sequence[Motion]):

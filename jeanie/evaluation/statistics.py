@@ -47,7 +47,7 @@ class Estimate:
 
     def limit(self, least: Number, most: Number) -> "Estimate":
         """Return the estimate with an interval inside the possible values."""
-        return Estimate(self.value, max(least, self.low), min(most, self.high), self.half)
+        return Estimate(self.value, max(float(least), self.low), min(float(most), self.high), self.half)
 
 
 def incomplete_beta(a: Number, b: Number, x: Number, complement: Number | None = None) -> float:

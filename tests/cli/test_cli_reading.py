@@ -233,8 +233,32 @@ BATCHES = (
     "evaluate",
     "tune",
     "prepare",
+    "index",
+    "lift apply",
+    "lift train",
 )
-READING = (*BATCHES, "watch", "align", "score", "info", "lift apply")
+READING = (*BATCHES, "watch", "align", "score", "info")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["enrol {bad}", "recognise {bad} --library {db}", "calibrate {bad}/clap/p1_1.csv {bad}/clap/bad.csv --library {db}",
+     "count {bad}/clap/p1_1.csv {bad}/clap/p1_1.csv {bad}/clap/bad.csv", "find {bad}/clap/p1_1.csv {bad}",
+     "label {bad} clap={bad}/clap/p1_1.csv", "evaluate dtw {bad} --way 2", "prepare mine {bad} {out}",
+     "index {bad} --cache {out}", "train {bad} --train-classes 2 --way 2 --validation 0 --episodes 9 --out {out}"],
+)  # fmt: skip
+def test_a_bad_file_stops_every_batch_command_and_nothing_is_lost(lab, library, tmp_path, command):
+    for label in ("clap", "wave", "wave_2", "wave_3"):
+        shutil.copytree(lab / "clips" / label.partition("_")[0], tmp_path / "bad" / label)
+        (tmp_path / "bad" / label / "bad.csv").write_text("nothing")
+    before = library.read_bytes()
+    text = command.format(bad=tmp_path / "bad", db=library, out=tmp_path / "out")
+    done = run(*text.split(), "--layout", lab / "lab.toml")
+    assert done.exit_code == 2, done.output
+    assert "bad.csv" in done.stderr
+    assert "--skip-bad leaves such" in done.stderr
+    assert library.read_bytes() == before
+    assert sum(1 for _ in (tmp_path / "bad").rglob("*.csv")) == 16
 
 
 @pytest.mark.parametrize("command", READING)

@@ -1,10 +1,12 @@
 """Reports: intervals of possible values, cautions about few units, class names, and training curves."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
+from jeanie.cli.evaluation_table import write_result_tables
 from jeanie.datasets.class_names import CLASS_NAMES
 from jeanie.evaluation.predict import Predictions
 from jeanie.evaluation.report.charts import draw_training
@@ -47,6 +49,26 @@ def test_a_report_says_if_units_are_too_few():
     assert two.json()["units"] == 2
     assert "too few for a reliable interval" in render_html([two])
     assert "Only 10 queries" in make_report(NEARLY_ALL[:1]).caution
+
+
+def test_a_report_says_if_all_units_have_the_same_accuracy():
+    assert make_report([[True] * 4] * 3).caution.startswith("The accuracy is the same in all 3 splits")
+
+
+def test_the_written_tables_have_a_row_per_method(tmp_path):
+    reports = [make_report(NEARLY_ALL), replace(make_report([[True, False] * 5] * 3), method="raw")]
+    paths = write_result_tables(reports, tmp_path / "a.csv", tmp_path / "a.tex")
+    assert paths == {"csv": str(tmp_path / "a.csv"), "latex": str(tmp_path / "a.tex")}
+    header, first, second = (tmp_path / "a.csv").read_text().splitlines()
+    assert header.startswith(
+        "method,protocol,way,shot,accuracy,low,high,ci95,over,units,queries,seeds,compared_with"
+    )
+    assert first.startswith("mine,study,2,1,96.66")
+    assert ",raw,46.66" in first
+    assert second.endswith(",,,,")
+    table = (tmp_path / "a.tex").read_text()
+    assert r"method & accuracy, \% & 95 \% interval & against raw & p \\" in table
+    assert r"mine & 96.7 $\pm$ 14.3 & 82.3 to 100.0 & +46.7 $\pm$" in table
 
 
 def test_classes_have_names():

@@ -11,7 +11,7 @@ from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import check_workers, map_tasks
 from jeanie.datasets.archive.writer import ArchiveWriter, Record, make_record
 from jeanie.datasets.dataset import Dataset, FileDataset
-from jeanie.errors import DataError, JeanieError
+from jeanie.errors import DataError, JeanieError, RecordingError
 
 __all__ = ["PUBLISHED", "prepare"]
 
@@ -84,7 +84,7 @@ def prepare(
             elif skip_bad:
                 writer.drop(stamps[index], _get_name(dataset, index), outcome.reason)
             else:
-                raise DataError(f"{outcome.reason}\n--skip-bad drops such files and lists them")
+                raise RecordingError(outcome.reason)
         if progress is not None:
             progress(len(dataset), len(dataset))
         report = _make_report(dataset, writer, source)

@@ -150,5 +150,9 @@ def _partition(classes: Sequence[Tag], indices: set[int]) -> tuple[tuple[Tag, ..
 
 
 def _check_train_classes(train: int, most: int) -> None:
+    if most < 2:
+        raise ConfigError(
+            f"train_classes={train}: the data set has too few classes for training; use 0 to test all"
+        )
     if not 2 <= train <= most:
-        raise ConfigError(f"train_classes is 2 to {most} here, got {train}")
+        raise ConfigError(f"train_classes={train} must be from 2 to {most} with the classes of this data set")

@@ -162,9 +162,15 @@ class Report:
 
     @property
     def caution(self) -> str:
-        """A sentence about an interval over too few units to rely on; empty if there are enough."""
+        """A sentence about an interval over too few units, or over equal units; empty if it is reliable."""
         if self.units >= _FEW[self.over]:
-            return ""
+            means = compute_unit_means(self.predictions, self.over)
+            if self.over == "queries" or max(means) > min(means):
+                return ""
+            return (
+                f"The accuracy is the same in all {self.units} {self.over}, so the interval has no width and does not "
+                "show the uncertainty."
+            )
         return (
             f"Only {self.units} {self.over}: too few for a reliable interval; "
             f"use {_FEW[self.over]} or more {self.over}."
