@@ -70,5 +70,10 @@ def _make_table(facts: dict[str, Any]) -> Table:
     for name, counts in (("search features", facts), ("outdated", old), ("removed", facts.get("removed"))):
         if counts is not None:
             place = escape(facts["folder"]) if counts is facts else name
-            table.add_row(place, format_quantity(counts["files"], "file"), f"{counts['bytes'] / 1e6:.1f} MB")
+            table.add_row(place, format_quantity(counts["files"], "file"), _format_size(counts["bytes"]))
     return table
+
+
+def _format_size(count: int) -> str:
+    """Return a number of bytes with its unit."""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"

@@ -141,6 +141,7 @@ def evaluate(
             [model, *(others or [])],
             *([other] for other in _list_methods_to_compare(model, against, alone)),
         ]
+        _check_parts(parts, model_groups)
         methods = _make_names_distinct(
             [_join_seeds(texts, task, splits, world, parts) for texts in model_groups], model_groups
         )
@@ -173,6 +174,16 @@ def _list_methods_to_compare(model: str, against: Sequence[str] | None, alone: b
         raise ConfigError("--alone and --against exclude each other")
     names = [] if alone else against or ["raw"]
     return [method for method in dict.fromkeys(names) if method != model]
+
+
+def _check_parts(parts: dict[str, Any], model_groups: Sequence[Sequence[str]]) -> None:
+    """Raise ConfigError if parts are given that no model can use."""
+    saved = [text for texts in model_groups for text in texts if Path(text).is_dir()]
+    if any(parts.values()) and not saved:
+        names = ", ".join(f"--{name}" for name, paths in parts.items() if paths)
+        raise ConfigError(
+            f"{names}: only a run or a saved model has parts of your own; train one with: jeanie train {names}"
+        )
 
 
 def _make_names_distinct(methods: Sequence[_Method], texts: Sequence[Sequence[str]]) -> list[_Method]:

@@ -109,7 +109,7 @@ def _format_facts(facts: dict[str, Any], indent: str = "") -> str:
         elif key == "warnings" and value:
             lines += [f"{indent}{key}", *(f"{indent}  {text}" for text in value)]
         elif value is not None:
-            lines.append(f"{indent}{key:<16} {value}")
+            lines.append(f"{indent}{key:<16} {'none' if value == [] else value}")
     return "\n".join(lines)
 
 

@@ -19,6 +19,8 @@ class PathPattern:
 
     >>> PathPattern("{label}/{subject}_{take}").parse("wave/anna_3.csv")
     Tags(label='wave', subject='anna', view=None, setup=None, take=3)
+    >>> PathPattern("{label}_{take}").parse("wave_take3.csv").take
+    3
     >>> PathPattern("{label}/{subject}_{take}").parse("anna.csv") is None
     True
     """
@@ -42,15 +44,18 @@ class PathPattern:
     @cached_property
     def _expression(self) -> re.Pattern[str]:
         parts = re.split(r"(\{\w*\})", self.text.strip("/"))
-        return re.compile("".join(self._translate(part) for part in parts))
+        return re.compile("".join(map(self._translate, parts, ["", *parts])))
 
-    def _translate(self, part: str) -> str:
+    def _translate(self, part: str, before: str) -> str:
         if not re.fullmatch(r"\{\w*\}", part):
             return re.escape(part)
         field = _FIELDS.get(part[1:-1], "")
         if not field:
             return "[^/]*?"
-        return rf"(?P<{field}>\d+)" if field in _NUMBERS else rf"(?P<{field}>[^/]+?)"
+        if field not in _NUMBERS:
+            return rf"(?P<{field}>[^/]+?)"
+        letters = "" if before.endswith("}") or before[-1:].isalnum() else r"[^\W\d_]*"  # t03, take3
+        return rf"{letters}(?P<{field}>\d+)"
 
     def parse(self, name: str) -> Tags | None:
         """Return the tags in a relative path, None if it does not match."""

@@ -42,7 +42,10 @@ def make_named_motion(
         names, points = centres if centres is not None else (names, points)
     file_layout, order = find_marker_layout(names, kind=kind, layout=layout, path=path, aliases=aliases)
     if points.shape[3] == 2:
-        file_layout = replace(file_layout, dims=2, unit="px" if _exceed_one_image(points) else "relative")
+        name = file_layout.name.removesuffix("_3d")
+        file_layout = replace(
+            file_layout, name=name, dims=2, unit="px" if _exceed_one_image(points) else "relative"
+        )
         points = np.concatenate([points, np.zeros_like(points[..., :1])], -1)
         up = up or "-y"
         if up == "y":  # x of an image points to the right of the image, that of camera space to its left
