@@ -253,6 +253,7 @@ def test_a_sheet_lists_recordings(folder, ending):
         ("unicode.csv", "file;label\nwave/anna_1.csv;wave\nclap/anna_1.csv;clap\n".encode("utf-16")),
         ("windows.csv", b"File;Label\r\nwave\\anna_1.csv;wave\r\nclap\\anna_1.csv;clap\r\n"),
     ],
+    ids=["titled.xlsx", "german.xlsx", "titled.csv", "unicode.csv", "windows.csv"],
 )
 def test_a_sheet_may_have_other_titles_rows_before_them_and_paths_of_windows(folder, name, content):
     path = folder / name
