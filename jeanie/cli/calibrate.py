@@ -38,10 +38,10 @@ def calibrate(
     model: ModelSource,
     options: ReadOptions,
 ) -> None:
-    """Adapt confidences to your sensor with unlabelled recordings of it: any movements, ten or more are best.
+    """Adapt confidences to your sensor with ten or more of its recordings: any movements, without labels.
 
-    Long recordings are cut into windows of three seconds. The library keeps the newest 64. If one file is bad, nothing
-    changes, except with --skip-bad.
+    Long recordings are cut into windows of three seconds. The library keeps the 64 newest windows. If one file is bad,
+    nothing changes, except with --skip-bad.
     """
     with exit_on_error(as_json):
         motions, skipped = read_motions(files, options, skip_bad=skip_bad)

@@ -43,11 +43,15 @@ def find(
     latex: LatexFile = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write an HTML page that plays the segments and exports a selection as CSV."),
+        typer.Option(
+            "--html",
+            "--page",
+            help="Write an HTML page that plays the segments and exports a selection as CSV.",
+        ),
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Compare the example with every window, also if there is an index."),
+        typer.Option("--exact", help="Compare the example with every window, even if there is an index."),
     ] = False,
     as_json: AsJson = False,
     *,

@@ -70,7 +70,11 @@ def label(
     latex: LatexFile = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write an HTML page that plays the recordings and exports a selection as CSV."),
+        typer.Option(
+            "--html",
+            "--page",
+            help="Write an HTML page that plays the recordings and exports a selection as CSV.",
+        ),
     ] = None,
     as_json: AsJson = False,
     *,

@@ -17,7 +17,7 @@ from jeanie.cli.options import (
     skip_unreadable,
 )
 from jeanie.cli.prepare import describe_archive
-from jeanie.cli.terminal import AsJson, exit_on_error, show_progress
+from jeanie.cli.terminal import AsJson, exit_on_error, show_progress, track_command
 from jeanie.datasets import ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare
 from jeanie.datasets.dataset import Dataset
@@ -40,6 +40,7 @@ Root = Annotated[
 
 
 @lift.command("apply")
+@track_command
 @accept_option_groups
 def apply_lifter(
     source: Annotated[
@@ -77,6 +78,7 @@ def apply_lifter(
 
 
 @lift.command("train")
+@track_command
 @accept_option_groups
 def train(
     source: Annotated[
@@ -88,7 +90,7 @@ def train(
     dropout: Annotated[float, typer.Option(min=0, help="Share of hidden outputs that training drops.")] = 0.5,
     steps: Annotated[int, typer.Option(min=1, help="Number of training steps.")] = 20_000,
     batch: Annotated[int, typer.Option(min=2, help="Poses per step, each seen by its own camera.")] = 512,
-    rate: Annotated[float, typer.Option(min=0, help="Learning rate at the start.")] = 1e-3,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate at the start.")] = 1e-3,
     every: Annotated[int, typer.Option(min=1, help="Use every n-th frame of the motions.")] = 5,
     held_out: Annotated[
         int,
@@ -111,7 +113,7 @@ def train(
         poses, test = collect_poses(training), collect_poses(held_out_motions)
         with show_progress(not as_json, "steps") as bar:
             lifter = train_lifter(
-                poses, generator=torch.Generator().manual_seed(seed), steps=steps, batch=batch, rate=rate,
+                poses, generator=torch.Generator().manual_seed(seed), steps=steps, batch=batch, rate=learning_rate,
                 width=width, blocks=blocks, dropout=dropout, progress=bar,
             )  # fmt: skip
         lifter.save(out, half=half)

@@ -144,7 +144,8 @@ _READ_OPTIONS: dict[str, tuple[str, Any, Any]] = {
         Annotated[
             str | None,
             typer.Option(
-                "--unit", help="Unit of the coordinates: m, cm, mm or in (default: that of the format)."
+                "--unit",
+                help="Unit of the coordinates: m, dm, cm, mm, in or ft (default: that of the format).",
             ),
         ],
         None,

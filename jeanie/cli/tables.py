@@ -67,7 +67,8 @@ def tables(
         int | None,
         typer.Option(
             min=1,
-            help="Number of trials that search for angle ranges in rows with crossval. (default: 20, --quick 2).",
+            help="Number of trials that search for angle ranges, in the rows called crossval. (default: 20; with "
+            "--quick 2).",
         ),
     ] = None,
     small_rivals: Annotated[

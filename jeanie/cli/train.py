@@ -77,7 +77,10 @@ def train(
     shot: Shot = None,
     train_classes: Annotated[
         int | None,
-        typer.Option(min=0, help="Number of training classes (default: the first published one above 0)."),
+        typer.Option(
+            min=0,
+            help="Number of training classes (default: the first number above 0 that the protocol offers).",
+        ),
     ] = None,
     validation: Annotated[
         float | None,

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.options import Place, find_library
-from jeanie.cli.terminal import AsJson, exit_on_error, print_report
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report, track_command
 from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.library.users import Users
 
@@ -22,6 +22,7 @@ Name = Annotated[str, typer.Argument(help="Name of the user.")]
 
 
 @user.command("add")
+@track_command
 def add_user(name: Name, library: Place = None, as_json: AsJson = False) -> None:
     """Add a user and print an access token. Only a hash of it is stored, so it cannot be shown again."""
     with exit_on_error(as_json), Library(find_library(library, make=True)) as store:
@@ -31,6 +32,7 @@ def add_user(name: Name, library: Place = None, as_json: AsJson = False) -> None
 
 
 @user.command("list")
+@track_command
 def list_users(library: Place = None, as_json: AsJson = False) -> None:
     """List the users with their numbers of examples."""
     with exit_on_error(as_json), Library(find_library(library)) as store:
@@ -52,6 +54,7 @@ def list_users(library: Place = None, as_json: AsJson = False) -> None:
 
 
 @user.command("revoke")
+@track_command
 def revoke_user(name: Name, library: Place = None, as_json: AsJson = False) -> None:
     """Make the token of a user invalid at once. The examples stay; jeanie user add gives a new token."""
     with exit_on_error(as_json), Library(find_library(library)) as store:

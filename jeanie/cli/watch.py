@@ -49,7 +49,7 @@ def watch(
     library: Place = None,
     each: Annotated[bool, typer.Option("--each", help="Recognise each person separately.")] = False,
     long: Annotated[
-        bool, typer.Option("--long", help="Recordings hold several movements: find each of them.")
+        bool, typer.Option("--long", help="Recordings contain several movements; recognise each of them.")
     ] = False,
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Also print movements that match no enrolled action.")

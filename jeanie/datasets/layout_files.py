@@ -196,7 +196,7 @@ def format_layout_file(
     lines = [
         f"# Layout of {source.name}. Give this file with: --layout FILE",
         f"name = {_quote(source.stem)}",
-        _comment_out(f'unit = "{unit or "cm"}"', unit, "unit of the coordinates: m, cm, mm or in"),
+        _comment_out(f'unit = "{unit or "cm"}"', unit, "unit of the coordinates: m, dm, cm, mm, in or ft"),
         _comment_out(f'up = "{up or "z"}"', up, f"axis that points up: {', '.join(UPS)}"),
         _comment_out(f"rate = {rate or 30.0:g}", None, "frames per second, if the recording does not say it"),
         "# mirror = true  # for left-handed coordinates, such as those of Unity",
@@ -215,7 +215,7 @@ def format_joint_list(source: Path, layout: Layout) -> str:
     lines = [
         f"# Layout of {source.name}. Give this file with: --layout FILE",
         f"name = {_quote(source.stem)}",
-        '# unit = "cm"  # unit of the coordinates: m, cm, mm or in',
+        '# unit = "cm"  # unit of the coordinates: m, dm, cm, mm, in or ft',
         f'# up = "z"  # axis that points up: {", ".join(UPS)}',
         "# The joints in the order of the recording.",
         "joints = [",

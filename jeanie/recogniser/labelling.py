@@ -46,7 +46,7 @@ class LabelConfig(Config):
         default=0.4,
         ge=0,
         le=1,
-        description="confidence below which a motion gets no label; 0 labels every motion that a label reaches",
+        description="confidence below which a motion gets no label; 0 labels all motions with a path to an example",
     )
 
 

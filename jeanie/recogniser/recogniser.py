@@ -200,7 +200,7 @@ class Recogniser:
         """Store unlabelled recordings of the user's own sensor, so that the confidence fits this sensor.
 
         Any movements will do; ten to thirty different ones are best. Recordings of more than six seconds are cut into
-        windows of three seconds. The library keeps the newest 64, reduced to the core joints.
+        windows of three seconds. The library keeps the 64 newest windows, reduced to the core joints.
 
         Args:
             motions: One or more recordings.

@@ -226,7 +226,7 @@ def _describe_problems(motion: Motion, facts: BodyFacts) -> Iterator[str]:
             if height is None
             else f"the body is {_round(height)} m tall"
         )
-        advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm or in)"
+        advice = f"unit='{unit}' (--unit {unit})" if unit else "unit (--unit m, cm, mm, in or ft)"
         is_small = facts.is_unit_assumed and height is not None and MIN_HEIGHT <= height < MIN_ASSUMED_HEIGHT
         assumed = " in the unit that was assumed" if is_small else ""
         yield f"{size}{assumed}; declare the unit of the file: {advice}"

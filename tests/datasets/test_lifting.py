@@ -346,11 +346,14 @@ def test_the_commands_train_a_lifter_and_apply_it(tmp_path):
     assert (facts["width"], facts["dropout"], facts["blocks"], facts["max_norm"]) == (16, 0.1, 2, 1.0)
     assert 0 < facts["depth_error_m"] < 10
     root = write_kinetics(tmp_path / "kinetics")
-    code, facts = run("apply", "kinetics", tmp_path / "named", "--root", root, "--lifter", out)
+    code, facts = run("apply", "kinetics", tmp_path / "named", "--root", root, "--lifter", out, "--skip-bad")
     assert (code, facts["kept"]) == (0, 2)
     assert list(open_archive(tmp_path / "named").labels) == ["juggling"] * 2
     write_archive(open_kinetics(root).motions, tmp_path / "flat", name="kinetics")
     code, facts = run("apply", tmp_path / "flat", tmp_path / "out", "--lifter", out)
+    assert code == 2
+    assert "--skip-bad" in facts["error"]
+    code, facts = run("apply", tmp_path / "flat", tmp_path / "out", "--lifter", out, "--skip-bad")
     assert (code, facts["kept"], len(facts["skipped"])) == (0, 2, 1)
     assert torch.equal(
         open_archive(tmp_path / "out")[0].joints, Lifter.load(out).lift(open_kinetics(root)[0]).joints

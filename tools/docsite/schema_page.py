@@ -25,7 +25,9 @@ def describe_schemas(path: Path) -> str:
         if text := definition.get("description"):
             lines += [_escape(text[0].upper() + text[1:]) + ".", ""]
         rows = list(_list_fields(definition))
-        if rows:
+        if rows and not any(meaning for _, _, meaning in rows):
+            lines += ["| name | type |", "|---|---|", *(f"| {name} | {kind} |" for name, kind, _ in rows)]
+        elif rows:
             lines += ["| name | type | meaning |", "|---|---|---|"]
             lines += [f"| {name} | {kind} | {meaning} |" for name, kind, meaning in rows]
         elif not text or "type" in definition:
