@@ -190,18 +190,18 @@ def watch_folder(folder: str | Path, *, every: float = 1.0, once: bool = False) 
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; give a folder that receives recordings")
-    yielded: dict[Path, tuple[int, int]] = {}
+    states_by_file: dict[Path, tuple[int, int]] = {}
     previous: dict[Path, tuple[int, int]] = {}
     while True:
         states = ((file, _read_state(file, folder)) for file in sorted(folder.iterdir()))
         current = {file: state for file, state in states if state is not None}
         for file, state in current.items():
-            if yielded.get(file) != state and (once or previous.get(file) == state):
-                yielded[file] = state
+            if states_by_file.get(file) != state and (once or previous.get(file) == state):
+                states_by_file[file] = state
                 yield file
         if once:
             return
-        yielded = {file: state for file, state in yielded.items() if file in current}
+        states_by_file = {file: state for file, state in states_by_file.items() if file in current}
         previous = current
         time.sleep(every)
 

@@ -108,14 +108,14 @@ def read_motion(
         raise ConfigError(
             f"no format {format!r}; the known ones are {', '.join(FORMATS)}{suggest_name(format, FORMATS)}"
         )
-    declared = resolve_layout(layout)
-    unit, up = declared.unit if unit is None else unit, declared.up if up is None else up
-    rate, mirror = declared.rate if rate is None else rate, mirror or declared.mirror
+    declaration = resolve_layout(layout)
+    unit, up = declaration.unit if unit is None else unit, declaration.up if up is None else up
+    rate, mirror = declaration.rate if rate is None else rate, mirror or declaration.mirror
     if unit is not None:
         get_metres_per_unit(unit)
     if up is not None:
         check_up(up)
-    declarations = {"unit": unit, "up": up, "aliases": declared.aliases or None}
+    declarations = {"unit": unit, "up": up, "aliases": declaration.aliases or None}
     if is_compressed(path):
         reader_arguments = {"format": format, "layout": layout, "unit": unit, "up": up}
         return _read_compressed(path, **reader_arguments, rate=rate, mirror=mirror, strict=strict)
@@ -124,18 +124,18 @@ def read_motion(
         read = form.read
         accepted = inspect.signature(read).parameters
         options = {key: value for key, value in declarations.items() if value is not None and key in accepted}
-        motion = read(path, layout=declared.layout, **options)
+        motion = read(path, layout=declaration.layout, **options)
     except JeanieError:
         raise
     except MemoryError:
         raise DataError(f"{path}: too large for the memory of this machine; cut it into clips") from None
     rest = {key: value for key, value in declarations.items() if key not in accepted}
     motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
-    motion = _complete_layout(path, motion, declared)
+    motion = _complete_layout(path, motion, declaration)
     if unit is None and form.assumes_unit:
         assume_unit(motion)
     if is_misplaced(motion):
-        keep_suggestions(motion, _read_as_stored(path, read, layout=declared.layout, **options))
+        keep_suggestions(motion, _read_as_stored(path, read, layout=declaration.layout, **options))
     if layout is None:
         _check_markers(path, motion)
     for problem in list_warnings(motion):
@@ -150,12 +150,12 @@ def _read_compressed(path: Path, **options: Any) -> Motion:
     with tempfile.TemporaryDirectory(prefix="jeanie") as folder:
         copy = decompress(path, Path(folder))
         try:
-            with warnings.catch_warnings(record=True) as raised:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", RecordingWarning)
                 motion = read_motion(copy, **options)
         except JeanieError as error:
             raise type(error)(str(error).replace(str(copy), str(path))) from None
-    for warning in raised:
+    for warning in caught:
         warnings.warn(str(warning.message).replace(str(copy), str(path)), warning.category, stacklevel=3)
     return motion
 
@@ -181,9 +181,9 @@ def declare(
     )
 
 
-def _complete_layout(path: Path, motion: Motion, declared: Declaration) -> Motion:
+def _complete_layout(path: Path, motion: Motion, declaration: Declaration) -> Motion:
     try:
-        layout = declared.complete_layout(motion.layout)
+        layout = declaration.complete_layout(motion.layout)
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from None
     return motion if layout is motion.layout else motion.replace(layout=layout)

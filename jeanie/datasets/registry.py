@@ -87,11 +87,11 @@ def open_dataset(
         if not is_archive(place):
             return open_folder(place, pattern=pattern, options=options)
         name, root, is_known = "archive", place, True
-    declared = [] if options is None else options.list_declared()
-    if declared and is_known:
+    option_names = [] if options is None else options.list_declared()
+    if option_names and is_known:
         raise ConfigError(
-            f"{name} defines how it is read; leave out {', '.join(f'{key}=' for key in declared)}, which is only for "
-            "your own files and folders"
+            f"{name} defines how it is read; leave out {', '.join(f'{key}=' for key in option_names)}, which is only "
+            "for your own files and folders"
         )
     if name == "synthetic" and root is None:
         return open_synthetic()

@@ -117,11 +117,11 @@ def _find_english_side(plain: str) -> tuple[str, str]:
 
 def _join_words(words: Sequence[str], known: Set[str]) -> str:
     """Join words; a word that programs append is dropped if the rest is a known part."""
-    joined = "".join(words)
-    if joined not in known and len(words) > 1 and words[-1] in _SUFFIXES:
+    compound = "".join(words)
+    if compound not in known and len(words) > 1 and words[-1] in _SUFFIXES:
         rest = "".join(words[:-1])
-        return rest if rest in known else joined
-    return joined
+        return rest if rest in known else compound
+    return compound
 
 
 def drop_shared_words(plain: Sequence[str]) -> list[str]:
@@ -167,15 +167,15 @@ def translate_names(
     bones = is_rig(plain) if rig is None else rig
     present = set(parts)
     translated = list(plain)
-    taken: set[str] = set()
+    used_names: set[str] = set()
     # names that are a known part exactly come first: "LeftUpLeg" is the hip, not the "LHipJoint" before it
     for index in sorted(
         range(len(plain)), key=lambda index: not plain[index].replace("_", "").endswith(parts[index][1])
     ):
         if fixed is None or not fixed[index]:
             known = _translate(*parts[index], present, bones) or plain[index]
-            translated[index] = plain[index] if known in taken else known
-        taken.add(translated[index])
+            translated[index] = plain[index] if known in used_names else known
+        used_names.add(translated[index])
     return translated
 
 

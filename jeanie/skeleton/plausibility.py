@@ -150,9 +150,9 @@ def keep_suggestions(motion: Motion, stored: Motion) -> None:
         motion: The motion as it was read, perhaps scaled and rotated.
         stored: The same motion with the numbers and axes of the file.
     """
-    found = measure_body(stored)
+    file_facts = measure_body(stored)
     motion.__dict__[_CACHE_KEY] = replace(
-        measure_body(motion), suggested_unit=found.suggested_unit, suggested_up=found.suggested_up
+        measure_body(motion), suggested_unit=file_facts.suggested_unit, suggested_up=file_facts.suggested_up
     )
 
 

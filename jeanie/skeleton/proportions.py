@@ -72,9 +72,11 @@ def find_better_layout(
     if not others or not is_known:
         return None
     step = max(1, len(joints) // _MAX_FIT_FRAMES)
-    seen = joints[::step], valid[::step]
-    misfit = _measure_misfit(*map_joints(layout, CORE).apply(*seen))
-    fits = {name: _measure_misfit(*map_joints(LAYOUTS[name], CORE).apply(*seen)) for name in others.values()}
+    sample = joints[::step], valid[::step]
+    misfit = _measure_misfit(*map_joints(layout, CORE).apply(*sample))
+    fits = {
+        name: _measure_misfit(*map_joints(LAYOUTS[name], CORE).apply(*sample)) for name in others.values()
+    }
     known_fits = {name: fit for name, fit in fits.items() if fit is not None}
     if misfit is None or not known_fits:
         return None

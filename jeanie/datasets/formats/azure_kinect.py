@@ -50,13 +50,13 @@ def read_azure_kinect(
     ids = [str(body.get("body_id", 0)) for body in flat]
     person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
     check_size(path, len(frames), len(person_of), len(file_layout))
-    placed = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
+    positions_by_frame = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
     frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
-    placed[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
+    positions_by_frame[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
     stamps = [frame.get("timestamp_usec", frame.get("timestamp_us")) for frame in frames]
     is_timed = all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps)
     rate = estimate_frame_rate(np.array(stamps, np.float64), 1e-6) if is_timed else None
-    return make_motion(path, rotate_to_y_up(placed, up), file_layout, rate=rate)
+    return make_motion(path, rotate_to_y_up(positions_by_frame, up), file_layout, rate=rate)
 
 
 def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:

@@ -276,10 +276,12 @@ def _read_points(
     path: Path, lines: Iterable[str], table: _Table, first_line: int
 ) -> tuple[Floats, float | None]:
     """Return points [frame, point, 2 or 3] and the frame rate."""
-    picked = [column for columns in table.columns.values() for column in columns]
-    picked += [table.time] if table.time is not None else []
-    parts = parse_cells(path, lines, picked, width=None, delimiter=table.delimiter, first_line=first_line)
-    rows = join_parts(list(parts), len(picked))
+    columns_to_read = [column for columns in table.columns.values() for column in columns]
+    columns_to_read += [table.time] if table.time is not None else []
+    parts = parse_cells(
+        path, lines, columns_to_read, width=None, delimiter=table.delimiter, first_line=first_line
+    )
+    rows = join_parts(list(parts), len(columns_to_read))
     rate = table.rate
     if table.time is not None:
         seconds = rows[:, -1]
@@ -309,13 +311,15 @@ def _make_motion(
     subjects = list(dict.fromkeys(subject for subject, _ in keys))
     shared = len(names) < len(keys)
     check_size(path, len(points), len(subjects) if shared else 1, len(names))
-    placed = np.full((len(points), len(subjects) if shared else 1, len(names), points.shape[-1]), np.nan)
+    placed_points = np.full(
+        (len(points), len(subjects) if shared else 1, len(names), points.shape[-1]), np.nan
+    )
     persons = [subjects.index(subject) if shared else 0 for subject, _ in keys]
-    placed[:, persons, [names.index(name) for _, name in keys]] = points
+    placed_points[:, persons, [names.index(name) for _, name in keys]] = points
     length = unit if unit is not None else None if table.unit is None else parse_unit(path, table.unit)
     return make_named_motion(
         path,
-        placed,
+        placed_points,
         names,
         kind=kind,
         layout=layout,

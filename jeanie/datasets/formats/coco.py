@@ -59,9 +59,9 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     if None not in ids and len(set(zip(frame_of.tolist(), ids, strict=True))) == len(ids):
         person_of = {person: index for index, person in enumerate(dict.fromkeys(ids))}
         check_size(path, len(frames), len(person_of), len(file_layout))
-        placed = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
-        placed[frame_of, [person_of[person] for person in ids]] = points
-        bodies = placed[..., :2], np.nan_to_num(placed[..., 2])
+        placed_points = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
+        placed_points[frame_of, [person_of[person] for person in ids]] = points
+        bodies = placed_points[..., :2], np.nan_to_num(placed_points[..., 2])
     else:
         bodies = select_best_two(
             *place_persons(path, np.arange(len(frames)), counts, points[..., :2], points[..., 2])

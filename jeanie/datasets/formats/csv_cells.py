@@ -73,7 +73,7 @@ def parse_cells(
     first_line: int = 2,
     converters: Mapping[int, Callable[[str], float]] | None = None,
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield parts [row, column] of the picked columns. An empty cell is NaN; blank lines are skipped.
+    """Yield parts [row, column] of the given columns. An empty cell is NaN; blank lines are skipped.
 
     Args:
         path: The file, for error messages and the limit on its rows.
@@ -98,12 +98,12 @@ def parse_cells(
                     f"{path}, line {reader.line_num + first_line - 1}: {len(row)} cells, expected {width} as in the "
                     "header"
                 )
-            picked: list[str | float] = [
+            values: list[str | float] = [
                 row[column].strip() or "nan" if column < len(row) else "nan" for column in columns
             ]
             for place, convert in (converters or {}).items():
-                picked[place] = convert(str(picked[place]))
-            cells.append(picked)
+                values[place] = convert(str(values[place]))
+            cells.append(values)
             count += 1
             if count > most:
                 raise DataError(f"{path}: more than {most} rows; cut the recording into clips")

@@ -76,13 +76,13 @@ def read_header(path: Path, lines: Iterator[str]) -> Header:
     A second row of axes, as pandas writes it, or of units is joined with the first one.
     """
     head = list(islice(lines, _MAX_LINES_BEFORE))
-    declared, first = None, None
+    declaration, first = None, None
     for at, line in enumerate(head):
         text = line.strip(" \r\n" + _DELIMITERS)
         if match := _DECLARED.fullmatch(line.strip()):
-            declared = match[1]
+            declaration = match[1]
         elif text:
-            delimiter = declared or _find_delimiter(line)
+            delimiter = declaration or _find_delimiter(line)
             titles = _parse_titles(path, at + 1, line, delimiter)
             if not any(titles):
                 continue  # a bare comment sign, or control characters only
@@ -90,9 +90,11 @@ def read_header(path: Path, lines: Iterator[str]) -> Header:
                 if first is None:
                     return Header(titles, delimiter, chain(head[at:], lines), at + 1, has_titles=False)
                 break
-            joined = _join_axes(path, at + 2, titles, head[at + 1] if at + 1 < len(head) else "", delimiter)
-            if _has_points(joined or titles):
-                return _finish(path, head, at, titles, joined, delimiter, lines)
+            merged_titles = _join_axes(
+                path, at + 2, titles, head[at + 1] if at + 1 < len(head) else "", delimiter
+            )
+            if _has_points(merged_titles or titles):
+                return _finish(path, head, at, titles, merged_titles, delimiter, lines)
             if size_of := find_point_cells(titles, head[at + 1 : at + 1 + _SAMPLE], delimiter):
                 rest = expand_lines(chain(head[at + 1 :], lines), size_of, delimiter)
                 return Header(name_coordinates(titles, size_of), delimiter, rest, at + 2)
@@ -109,14 +111,14 @@ def _finish(
     head: Sequence[str],
     at: int,
     titles: list[str],
-    joined: list[str] | None,
+    merged_titles: list[str] | None,
     delimiter: str,
     lines: Iterator[str],
 ) -> Header:
     """Return the header in line ``at``, with the rows of axes and units below it."""
     at += 1
-    if joined is not None:
-        titles, at = joined, at + 1
+    if merged_titles is not None:
+        titles, at = merged_titles, at + 1
         if at < len(head) and sum(map(bool, head[at].strip().split(delimiter))) <= 1:
             at += 1  # the row in which pandas names the index
     if at < len(head) and (units := _parse_units(path, at + 1, head[at], delimiter, len(titles))):
@@ -175,8 +177,8 @@ def _find_numbered_axes(titles: Sequence[str]) -> dict[str, dict[str, int]]:
     for column, title in enumerate(titles):
         if match := _NUMBERED.fullmatch(title):
             numbers.setdefault(match[1], {})[int(match[2])] = column
-    used = {tuple(sorted(columns)) for columns in numbers.values()}
-    if len(numbers) < 3 or used not in ({(0, 1, 2)}, {(1, 2, 3)}):
+    used_columns = {tuple(sorted(columns)) for columns in numbers.values()}
+    if len(numbers) < 3 or used_columns not in ({(0, 1, 2)}, {(1, 2, 3)}):
         return {}
     return {
         name: {axis: columns[at] for axis, at in zip("xyz", sorted(columns), strict=True)}

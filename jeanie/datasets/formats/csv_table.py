@@ -99,11 +99,11 @@ def read_table(
 
 def _read_points(path: Path, header: Header) -> tuple[list[str], Floats, float | None, str | None]:
     """Return the names of the points, the points [frame, person, point, 2 or 3], the rate and the unit of a table."""
-    parsed = list(map(normalise_title, header.titles))
-    columns = {name: column for column, (name, _) in reversed(list(enumerate(parsed)))}
+    title_parts = list(map(normalise_title, header.titles))
+    columns = {name: column for column, (name, _) in reversed(list(enumerate(title_parts)))}
     long = find_long_columns(columns)
     if long is not None:
-        time_unit = parsed[long["time"]] if "time" in long else ("", None)
+        time_unit = title_parts[long["time"]] if "time" in long else ("", None)
         joints, names, rate = read_long_rows(
             path,
             header.lines,
@@ -113,7 +113,7 @@ def _read_points(path: Path, header: Header) -> tuple[list[str], Floats, float |
             first_line=header.first_line,
             time_unit=_find_time_unit(*time_unit),
         )
-        unit = next((parsed[long[axis]][1] for axis in "xyz" if axis in long), None)
+        unit = next((title_parts[long[axis]][1] for axis in "xyz" if axis in long), None)
     else:
         point_table = find_point_columns(header.titles)
         if point_table is None or not point_table.names:
@@ -133,18 +133,18 @@ def _read_wide(
     """Return points [frame, person, point, 2 or 3] of a table with one row per frame and person, and the rate."""
     places = {key: _find_index_column(columns, key, point_columns) for key in _INDEX_COLUMNS}
     keys = [key for key, place in places.items() if place is not None]
-    picked = [place for place in places.values() if place is not None] + point_columns
+    columns_to_read = [place for place in places.values() if place is not None] + point_columns
     converters: dict[str, Callable[[str], float]] = {"time": parse_time, "person": PersonNumbers()}
     parts = parse_cells(
         path,
         header.lines,
-        picked,
+        columns_to_read,
         width=len(header.titles),
         delimiter=header.delimiter,
         first_line=header.first_line,
         converters={at: converters[key] for at, key in enumerate(keys) if key in converters},
     )
-    table = join_parts(list(parts), len(picked))
+    table = join_parts(list(parts), len(columns_to_read))
     index: dict[str, Floats] = {key: table[:, column] for column, key in enumerate(keys)}
     frame, person = _locate_rows(path, index, len(table))
     axes = len(point_columns) // count

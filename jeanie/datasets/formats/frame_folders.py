@@ -57,10 +57,10 @@ def list_frame_files(folder: Path) -> list[Path | None]:
     places = [(number - numbers[0]) // step for number in numbers]
     if places[-1] >= _MAX_SPARSENESS * len(files) + 100:
         return list(files)
-    placed: list[Path | None] = [None] * (places[-1] + 1)
+    files_by_frame: list[Path | None] = [None] * (places[-1] + 1)
     for place, file in zip(places, files, strict=True):
-        placed[place] = file
-    return placed
+        files_by_frame[place] = file
+    return files_by_frame
 
 
 def read_frame_folder(folder: Path) -> Iterator[Any]:

@@ -57,8 +57,8 @@ def limit_process(memory: int, seconds: int) -> None:
     _set_limit(resource, resource.RLIMIT_CPU, int(time.process_time()) + 1 + seconds)
     mapped = Path("/proc/self/statm")
     if mapped.exists():
-        used = int(mapped.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        _set_limit(resource, resource.RLIMIT_AS, used + memory)
+        used_bytes = int(mapped.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        _set_limit(resource, resource.RLIMIT_AS, used_bytes + memory)
 
 
 def _set_limit(resource: Any, limit: int, value: int) -> None:

@@ -112,9 +112,9 @@ def read_action_pairs(path: str | Path, *, layout: Layout | None = None) -> Moti
         )
     bodies = np.array(counts, dtype=np.int64)
     check_size(path, frames, max(1, int(bodies.max(initial=0))), joints)
-    placed = np.full((frames, max(1, bodies.max(initial=0)), joints, 3), np.nan)
-    placed[np.arange(placed.shape[1]) < bodies[:, None]] = rows[::2, :3].reshape(-1, joints, 3)
-    return make_motion(path, placed, LAYOUTS["kinect20"], layout=layout)
+    placed_points = np.full((frames, max(1, bodies.max(initial=0)), joints, 3), np.nan)
+    placed_points[np.arange(placed_points.shape[1]) < bodies[:, None]] = rows[::2, :3].reshape(-1, joints, 3)
+    return make_motion(path, placed_points, LAYOUTS["kinect20"], layout=layout)
 
 
 def _select_joint_rows(

@@ -66,12 +66,12 @@ def _have_numbers(person: Sequence[Any]) -> bool:
 
 
 def _place_by_index(path: Path, points: Sequence[tuple[int, Any]], file_layout: Layout) -> list[Any]:
-    placed: list[Any] = [[None] * 3 for _ in file_layout.joints]
+    placed_points: list[Any] = [[None] * 3 for _ in file_layout.joints]
     for index, point in points:
         if not 0 <= index < len(file_layout):
             raise DataError(f"{path}: landmark {index}; expected 0 to {len(file_layout) - 1}")
-        placed[index] = _parse_landmark(point)
-    return placed
+        placed_points[index] = _parse_landmark(point)
+    return placed_points
 
 
 def _place_by_name(path: Path, points: dict[str, Any], file_layout: Layout) -> list[Any]:

@@ -73,15 +73,15 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     points = to_array(path, rows, (None, len(file_layout), 3), "landmarks of the persons")
     counts = np.array([len(persons) for persons in people])
     check_size(path, len(people), int(counts.max()), len(file_layout))
-    placed = np.full((len(people), int(counts.max()), len(file_layout), 3), np.nan)
-    placed[np.arange(placed.shape[1]) < counts[:, None]] = points
-    is_flat = bool(np.isnan(placed[..., 2]).all())
+    placed_points = np.full((len(people), int(counts.max()), len(file_layout), 3), np.nan)
+    placed_points[np.arange(placed_points.shape[1]) < counts[:, None]] = points
+    is_flat = bool(np.isnan(placed_points[..., 2]).all())
     if is_flat:
-        placed[..., 2] = np.where(np.isnan(placed[..., 0]), np.nan, 0.0)
+        placed_points[..., 2] = np.where(np.isnan(placed_points[..., 0]), np.nan, 0.0)
         file_layout = replace(file_layout, dims=2)
     rate = _find_number(header, _RATE_KEYS) or _find_rate(frames)
     if keys in (PLAIN_KEYS, IMAGE_KEYS) and not is_flat and not is_mediapipe(file_layout):
-        return make_motion(path, rotate_to_y_up(placed, up or "y"), file_layout, rate=rate)
+        return make_motion(path, rotate_to_y_up(placed_points, up or "y"), file_layout, rate=rate)
     is_known = (
         {WORLD_KEYS: True, IMAGE_KEYS: False}.get(keys)
         if len(file_layout) == len(MEDIAPIPE)
@@ -89,7 +89,7 @@ def read_mediapipe(path: str | Path, *, layout: Layout | None = None, up: str | 
     )
     return make_landmark_motion(
         path,
-        placed,
+        placed_points,
         file_layout,
         world=is_known and not is_flat,
         up=up or "-y",

@@ -55,10 +55,10 @@ def is_named_frames(name: str, head: bytes) -> bool:
     """Return whether the first bytes of a file are JSON with named joints that are not those of MediaPipe Pose."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
         return False
-    found = {*_KEY_OF_POINT.findall(head), *_NAME_OF_POINT.findall(head)}
+    texts = {*_KEY_OF_POINT.findall(head), *_NAME_OF_POINT.findall(head)}
     for names in _LIST_OF_NAMES.findall(head):
-        found |= set(re.findall(rb'"([^"]+)"', names))
-    plain = [normalise_name(text.decode("utf-8", "replace")) for text in sorted(found)]
+        texts |= set(re.findall(rb'"([^"]+)"', names))
+    plain = [normalise_name(text.decode("utf-8", "replace")) for text in sorted(texts)]
     joints = (
         set(translate_names(plain)) - set(_POINT_KEYS) - {"rotation", "velocity", "orientation", "quaternion"}
     )
@@ -147,12 +147,12 @@ def _find_people(frame: Any, names: list[str], depth: int = _MAX_DEPTH) -> list[
             ]
         return people
     if isinstance(frame, dict):
-        found = [
+        candidates = [
             _find_people(inner, names, depth - 1)
             for inner in frame.values()
             if isinstance(inner, dict | list)
         ]
-        return max(found, key=lambda people: sum(len(points) for _, points in people), default=[])
+        return max(candidates, key=lambda people: sum(len(points) for _, points in people), default=[])
     return []
 
 
@@ -166,8 +166,8 @@ def _read_body(value: Any, names: list[str]) -> Points | None:
         points = {_find_name(joint): _parse_point(joint) for joint in value}
     else:
         return None
-    found = {name: point for name, point in points.items() if point is not None}
-    return found if len(found) >= _MIN_POINTS else None
+    known_points = {name: point for name, point in points.items() if point is not None}
+    return known_points if len(known_points) >= _MIN_POINTS else None
 
 
 def _parse_point(value: Any) -> list[Any] | None:
@@ -209,7 +209,7 @@ def _find_names(value: Any, depth: int = 2) -> list[str]:
         )
         if is_names and _NAMES_KEY.fullmatch(normalise_name(key)):
             return list(inner)
-    return next((found for inner in value.values() if (found := _find_names(inner, depth - 1))), [])
+    return next((names for inner in value.values() if (names := _find_names(inner, depth - 1))), [])
 
 
 def _find_rate(value: Any) -> float | None:

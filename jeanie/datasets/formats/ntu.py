@@ -139,9 +139,9 @@ def read_ntu(path: str | Path, *, layout: Layout | None = None) -> Motion:
     if not places:
         raise DataError(f"{path}: no body in any of its {frames} frames; leave it out")
     check_size(path, frames, len(persons), JOINTS)
-    placed = np.full((frames, len(persons), JOINTS, 3), np.nan)
-    placed[tuple(np.array(places).T)] = np.array(positions).reshape(-1, 3, JOINTS).transpose(0, 2, 1)
-    return make_motion(path, placed, LAYOUTS["ntu25"], layout=layout, rate=30.0)
+    placed_points = np.full((frames, len(persons), JOINTS, 3), np.nan)
+    placed_points[tuple(np.array(places).T)] = np.array(positions).reshape(-1, 3, JOINTS).transpose(0, 2, 1)
+    return make_motion(path, placed_points, LAYOUTS["ntu25"], layout=layout, rate=30.0)
 
 
 def read_missing_samples(path: str | Path) -> list[str]:

@@ -58,12 +58,14 @@ def read_openpose(path: str | Path, *, layout: Layout | None = None) -> Motion:
     frame_of = np.repeat(np.arange(len(people)), counts)
     if None not in ids and len(set(zip(frame_of.tolist(), ids, strict=True))) == len(ids):
         person_of = {person: index for index, person in enumerate(dict.fromkeys(ids))}
-        placed = _place_by_id(path, frame_of, [person_of[person] for person in ids], points, len(people))
+        placed_points = _place_by_id(
+            path, frame_of, [person_of[person] for person in ids], points, len(people)
+        )
     else:
-        placed = select_best_two(
+        placed_points = select_best_two(
             *place_persons(path, np.arange(len(people)), counts.tolist(), points[..., :-1], points[..., -1])
         )
-    return make_keypoint_motion(path, *placed, file_layout, (0.0, 0.0), layout=layout)
+    return make_keypoint_motion(path, *placed_points, file_layout, (0.0, 0.0), layout=layout)
 
 
 def _read_people(path: Path) -> list[People]:
@@ -123,6 +125,6 @@ def _place_by_id(
     path: Path, frame: NDArray[np.int64], person: list[int], points: Floats, frames: int
 ) -> tuple[Floats, Floats]:
     check_size(path, frames, max(person) + 1, points.shape[1])
-    placed = np.full((frames, max(person) + 1, *points.shape[1:]), np.nan)
-    placed[frame, person] = points
-    return placed[..., :-1], np.nan_to_num(placed[..., -1])
+    placed_points = np.full((frames, max(person) + 1, *points.shape[1:]), np.nan)
+    placed_points[frame, person] = points
+    return placed_points[..., :-1], np.nan_to_num(placed_points[..., -1])

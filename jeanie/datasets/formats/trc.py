@@ -51,15 +51,15 @@ def read_trc(
             )
         if not 0 < len(names) <= MAX_JOINTS:
             raise DataError(f"{path}: {len(names)} named points; expected 1 to {MAX_JOINTS}")
-        declared = fields.get("NumFrames", "")
-        frames = int(declared) if len(declared) < 12 and declared.isdecimal() else 0
+        frame_count = fields.get("NumFrames", "")
+        frames = int(frame_count) if len(frame_count) < 12 and frame_count.isdecimal() else 0
         check_size(path, frames, 1, len(names))
         width = 2 + 3 * len(names)
         body = (fill_empty_cells(line, tab, width) for line in lines) if tab else lines
         rows = parse_rows(path, body, width=width, first_line=6, delimiter=tab, max_rows=frames)
-    if declared != str(len(rows)):
+    if frame_count != str(len(rows)):
         count = f"more than {frames}" if len(rows) > frames else str(len(rows))
-        raise DataError(f"{path}: {count} frames, NumFrames says {declared!r}; is the file cut short?")
+        raise DataError(f"{path}: {count} frames, NumFrames says {frame_count!r}; is the file cut short?")
     scale = get_metres_per_unit(parse_unit(path, fields.get("Units", "mm")) if unit is None else unit)
     rate = _parse_rate(path, fields.get("DataRate", "0"))
     points = rows[:, 2:].reshape(len(rows), 1, len(names), 3)

@@ -82,8 +82,8 @@ def rotate_to_y_up(points: NDArray[Any], up: str) -> NDArray[Any]:
     if check_up(up) == "y":
         return points
     axes, signs = _TURNS[up]
-    turned: NDArray[np.float64] = points[..., list(axes)] * np.array(signs, points.dtype)
-    return turned
+    rotated_points: NDArray[np.float64] = points[..., list(axes)] * np.array(signs, points.dtype)
+    return rotated_points
 
 
 def compute_frame_rate(seconds: float) -> float | None:

@@ -60,10 +60,10 @@ def read_zed(
     ids = [str(body.get("id", 0)) for body in flat]
     person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
     check_size(path, len(frames), len(person_of), points.shape[1])
-    placed = np.full((len(frames), len(person_of), *points.shape[1:]), np.nan)
+    positions_by_frame = np.full((len(frames), len(person_of), *points.shape[1:]), np.nan)
     frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
-    placed[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
-    joints = rotate_to_y_up(placed, up)
+    positions_by_frame[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
+    joints = rotate_to_y_up(positions_by_frame, up)
     if up == "y":
         joints = joints * [-1.0, 1.0, -1.0]  # with y up, ZED's camera looks along -z
     return make_motion(path, joints, file_layout, rate=_find_rate(frames))

@@ -45,8 +45,8 @@ def locate_blocks(model: FewShotModel, motion: Motion) -> Float[Tensor, " block"
     middle = (first + (inputs.block - 1) / 2).clamp_max(frames - 1)
     span = model.encoder.span
     extended = torch.cat([middle, middle[-1:].expand(span - 1)])
-    joined = extended.unfold(0, span, model.encoder.stride).mean(1)
-    return _interpolate(frame_numbers, _interpolate(positions, joined)).float()
+    segments = extended.unfold(0, span, model.encoder.stride).mean(1)
+    return _interpolate(frame_numbers, _interpolate(positions, segments)).float()
 
 
 def _interpolate(values: Tensor, at: Tensor) -> Tensor:
