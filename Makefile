@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-KERNEL := $(wildcard jeanie/alignment/kernel/*) CMakeLists.txt
+KERNEL := $(wildcard jeanie/kernel/cpp/*) CMakeLists.txt
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Use real recordings if they lie beside the checkout; tests that need them are skipped otherwise.

@@ -27,7 +27,7 @@ from torch import Tensor
 
 import jeanie
 from jeanie.alignment import get_instruction_set
-from jeanie.alignment.backends.kernel_library import load_library
+from jeanie.kernel.library import load_library
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMMA = 0.01

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "../jeanie/alignment/kernel/job.h"
+#include "../jeanie/kernel/cpp/job.h"
 
 int main(int argc, char** argv) {
   if (argc != 8) return 2;

@@ -65,7 +65,7 @@ def run_child(**options: Any) -> dict[str, Any]:
     """Run a measurement in a process of its own."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     if options["source"]:
-        from jeanie.alignment.backends.kernel_library import load_library
+        from jeanie.kernel.library import load_library
 
         environment["JEANIE_KERNEL"] = str(load_library()._name)
     command = [sys.executable, "-c", CHILD, json.dumps(options)]

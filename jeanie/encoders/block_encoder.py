@@ -19,6 +19,8 @@ from jeanie.encoders.config import (
 )
 from jeanie.encoders.custom import FoldedEncoder
 from jeanie.encoders.graph import GraphFilter
+from jeanie.encoders.joint_mlp import JointMlp
+from jeanie.encoders.matrix_product import apply_linear
 from jeanie.encoders.temporal import TemporalEncoder
 from jeanie.encoders.transformer import Transformer
 from jeanie.errors import ConfigError, ShapeError
@@ -184,7 +186,7 @@ class _GraphEncoder(nn.Module):
     def __init__(self, layout: Layout, numbers: int, config: GraphEncoderConfig) -> None:
         super().__init__()
         joints, width = len(layout), config.width
-        self.mlp = _build_joint_mlp(numbers, width, config.dropout)
+        self.mlp = JointMlp(numbers, width, config.dropout)
         self.graph = GraphFilter(layout, width, kind=config.graph, layers=config.layers, alpha=config.alpha)
         self.pool: nn.Module = nn.Flatten(-2)
         if config.transformer:
@@ -201,30 +203,12 @@ class _GraphEncoder(nn.Module):
     def forward(
         self, blocks: Float[Tensor, "*batch length joint channel"]
     ) -> Float[Tensor, "*batch feature"]:
-        tracks = blocks.transpose(-3, -2).flatten(-2)  # [*batch, joint, frame and channel]
-        joints = self.mlp(tracks)
+        joints = self.mlp(blocks)
         if self.graph.weights or isinstance(self.pool, Transformer):
             features: Tensor = self.head(self.pool(self.graph(joints)))
             return features
         # filter and head are both linear: one product with the filtered weight instead of two with all joints
-        return nn.functional.linear(
-            self.pool(joints), self.graph.filter_weight(self.head.weight), self.head.bias
-        )
-
-
-def _build_joint_mlp(numbers: int, width: int, dropout: float) -> nn.Sequential:
-    """Return the MLP per joint; with 3 channels its sizes are the 3M, 6M and 9M of the paper."""
-    return nn.Sequential(
-        nn.Linear(numbers, 2 * numbers),
-        nn.LayerNorm(2 * numbers),
-        nn.ReLU(inplace=True),  # the gradient of LayerNorm does not need its output
-        nn.Linear(2 * numbers, 3 * numbers),
-        nn.LayerNorm(3 * numbers),
-        nn.ReLU(inplace=True),
-        nn.Dropout(dropout),
-        nn.Linear(3 * numbers, width),
-        nn.LayerNorm(width),
-    )
+        return apply_linear(self.pool(joints), self.graph.filter_weight(self.head.weight), self.head.bias)
 
 
 def _build_mlp(numbers: int, config: MlpEncoderConfig) -> nn.Sequential:

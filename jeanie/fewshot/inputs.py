@@ -1,11 +1,11 @@
 """From motions to the input tensors of a model: prepared once per clip, and padded to batches."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import pad
@@ -15,18 +15,24 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.batch import Batch
 from jeanie.fewshot.cameras import ClipViews, HiddenJoints, check_has_depth, measure_views
+from jeanie.fewshot.preparation import (
+    CANONICAL_FRAMES,
+    PrepareConfig,
+    PreparedClip,
+    find_layout,
+    prepare,
+    prepare_clips,
+)
 from jeanie.skeleton.blocks import blocks, compute_stride, count_blocks
-from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
-from jeanie.skeleton.convert import convert
-from jeanie.skeleton.facing import face, find_depth_axis, rotate_to_travel
-from jeanie.skeleton.layout import LAYOUTS, Layout
+from jeanie.skeleton.facing import face, rotate_to_travel
+from jeanie.skeleton.layout import Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.normalise import Scale, centre, scale, scale_by_bones
-from jeanie.skeleton.resample import fill_gaps, interpolate, sample_at_rate, space_evenly
+from jeanie.skeleton.normalise import Scale, centre, scale
 from jeanie.skeleton.streams import Stream, compute_streams
 from jeanie.views import CameraViews
 
 __all__ = [
+    "CANONICAL_FRAMES",
     "Batch",
     "InputConfig",
     "PrepareConfig",
@@ -38,51 +44,7 @@ __all__ = [
     "prepare",
 ]
 
-CANONICAL_FRAMES = 32  # frames of a canonical body if the configuration has no number of frames
-
 Views = Callable[[Float[Tensor, "*batch frame joint 3"]], Float[Tensor, "*views_of_batch frame joint 3"]]
-
-
-class PrepareConfig(Config):
-    """How a motion is prepared once, before views are simulated (paper, Eq. 18).
-
-    >>> PrepareConfig(frames=32, size="bones").frames
-    32
-    """
-
-    body: Literal["recorded", "canonical"] = Field(
-        default="recorded",
-        description="recorded: the skeleton as recorded; canonical: 15 core joints and a path, independent of "
-        "position, size and direction; of the options below, only frames and persons then have an effect",
-    )
-    layout: str | None = Field(
-        default=None, description="layout that motions are converted to; null keeps their layout"
-    )
-    rate: float | None = Field(
-        default=None, gt=0, description="resampling rate in frames per second, for motions with a known rate"
-    )
-    frames: int | None = Field(default=None, ge=1, description="number of frames after resampling")
-    gaps: int = Field(default=5, ge=0, description="longest gap that is filled, in frames")
-    missing: Literal["masked", "zero"] = Field(
-        default="masked",
-        description="missing joints are masked, or placed at the origin of the recording as in some published work",
-    )
-    persons: int = Field(
-        default=2, ge=1, description="largest number of persons; the most active ones are used"
-    )
-    centre: Literal["torso", "start", "none"] = Field(
-        default="torso",
-        description="origin: the torso in every frame, the root in the first frame, or the recorded origin",
-    )
-    size: Literal["none", "bones"] = Field(
-        default="none", description="unit of length: as recorded, or the bone lengths of the person"
-    )
-    facing: Literal["none", "frame", "clip", "travel"] = Field(
-        default="none",
-        description="rotate every frame or every clip to face the camera; travel: rotate the clip along the path of "
-        "the torso",
-    )
-    flat: bool = Field(default=False, description="set the depth to 0, as for a camera without depth")
 
 
 class InputConfig(Config):
@@ -131,84 +93,6 @@ class InputConfig(Config):
     def channels(self) -> int:
         """Number of values per joint and frame."""
         return 3 * len(self.streams)
-
-
-@dataclass(frozen=True)
-class PreparedClip:
-    """One prepared motion, and distance and elevation of the camera that recorded it, if they are known."""
-
-    joints: Float[Tensor, "frame person joint 3"]
-    valid: Bool[Tensor, "frame person joint"]
-    layout: Layout
-    camera: tuple[float, float] | None = None
-
-
-def prepare(motion: Motion, config: PrepareConfig, dtype: torch.dtype = torch.float32) -> PreparedClip:
-    """Prepare one motion: layout, persons, gaps, frames, origin, size, facing.
-
-    Raises:
-        ConfigError: If the layout is unknown.
-        DataError: If the origin is the root in the first frame, and the root is never visible.
-    """
-    if config.body == "canonical":
-        return _prepare_canonical_body(motion, config, dtype)
-    if config.layout is not None:
-        motion = convert(motion, find_layout(config.layout))
-    if motion.persons > config.persons:
-        motion = motion.select_most_active(config.persons)
-    valid = motion.valid
-    if config.missing == "zero":
-        valid = valid.any(-1).any(0)[None, :, None].expand_as(valid)
-    joints, valid = fill_gaps(motion.joints.to(dtype), valid, config.gaps)
-    if config.rate is not None and motion.rate is not None:
-        joints, valid = interpolate(joints, valid, sample_at_rate(len(joints), motion.rate, config.rate))
-    if config.frames is not None:
-        joints, valid = interpolate(joints, valid, space_evenly(len(joints), config.frames))
-    bodies, is_valid = joints.transpose(0, 1), valid.transpose(0, 1)
-    if config.facing == "travel":
-        bodies = rotate_to_travel(bodies, motion.layout, is_valid)
-    bodies = _centre_bodies(bodies, is_valid, motion, config)
-    if config.size == "bones":
-        bodies = scale_by_bones(bodies, motion.layout, is_valid)
-    if config.facing in ("frame", "clip"):
-        bodies = face(bodies, motion.layout, config.facing, is_valid)
-    if config.flat:
-        bodies = bodies.clone()
-        bodies[..., find_depth_axis(motion.layout)] = 0.0
-    return PreparedClip(bodies.transpose(0, 1), valid, motion.layout)
-
-
-def _prepare_canonical_body(motion: Motion, config: PrepareConfig, dtype: torch.dtype) -> PreparedClip:
-    if motion.persons > config.persons:
-        motion = motion.select_most_active(config.persons)
-    joints, valid = compute_canonical_body(motion, config.frames or CANONICAL_FRAMES, dtype)
-    return PreparedClip(joints, valid, BODY)
-
-
-def find_layout(name: str) -> Layout:
-    """Return the layout with a name.
-
-    Raises:
-        ConfigError: If there is no such layout.
-    """
-    if name not in LAYOUTS:
-        raise ConfigError(f"no layout {name!r}; the known layouts are {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
-
-
-def _centre_bodies(bodies: Tensor, valid: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:
-    if config.centre == "torso":
-        return centre(bodies, motion.layout, valid)
-    if config.centre == "none":
-        return bodies
-    root = valid[..., motion.layout.root]
-    if not bool(root.any()):
-        raise DataError(
-            f"{motion.name or 'a motion'}: the root joint is missing in every frame; set prepare.centre to 'torso'"
-        )
-    person = int(root.any(1).int().argmax())
-    first = bodies[person, int(root[person].int().argmax()), motion.layout.root]
-    return torch.where(valid[..., None], bodies - first, 0.0)
 
 
 def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
@@ -274,24 +158,35 @@ class Store:
 
     def clip(self, index: int) -> PreparedClip:
         """Return one prepared motion."""
-        if index in self._cache:
-            return self._cache[index]
-        motion = self._motions[index]
-        clip = prepare(motion, self.config, self._dtype)
-        if self._views is not None:
-            check_has_depth(motion.layout, self._views.kind)
-            clip = replace(clip, camera=self._views.find_camera(motion))
-        size = clip.joints.nbytes + clip.valid.nbytes
-        if size <= self._free_bytes:
-            self._free_bytes -= size
-            self._cache[index] = clip
-        return clip
+        return self._load([index])[index]
+
+    def _load(self, indices: Sequence[int]) -> dict[int, PreparedClip]:
+        """Return prepared motions by their index; those that are not in the cache are prepared together."""
+        clips = {index: self._cache[index] for index in indices if index in self._cache}
+        missing = [index for index in dict.fromkeys(indices) if index not in clips]
+        if not missing:
+            return clips
+        motions = [self._motions[index] for index in missing]
+        for index, motion, clip in zip(
+            missing, motions, prepare_clips(motions, self.config, self._dtype), strict=True
+        ):
+            if self._views is not None:
+                check_has_depth(motion.layout, self._views.kind)
+                clip = replace(clip, camera=self._views.find_camera(motion))
+            size = clip.joints.nbytes + clip.valid.nbytes
+            if size <= self._free_bytes:
+                self._free_bytes -= size
+                # a copy: the memory of a part stays allocated as long as that of the whole
+                self._cache[index] = replace(clip, joints=clip.joints.clone(), valid=clip.valid.clone())
+            clips[index] = clip
+        return clips
 
     def __getitem__(self, indices: Int[Tensor, " clip"] | Sequence[int]) -> Batch:
-        numbers = indices.tolist() if isinstance(indices, Tensor) else indices
-        if not len(numbers):
+        numbers = [int(number) for number in (indices.tolist() if isinstance(indices, Tensor) else indices)]
+        if not numbers:
             raise DataError("a batch needs at least one motion, got none")
-        batch = _pad_clips([self.clip(int(number)) for number in numbers])
+        clips = self._load(numbers)
+        batch = _pad_clips([clips[number] for number in numbers])
         # components that prepare motions in the same way share one batch
         components = tuple(batch if store is self else store[numbers] for store in self.components)
         return replace(batch, components=components)

@@ -218,18 +218,21 @@ def _check_joints(
         )
     if 0 in positions.shape:
         raise DataError(f"{prefix}: no frames or no persons, shape {tuple(positions.shape)}; leave it out")
-    present = positions.isfinite().all(-1)
+    # a finite sum has finite terms; the test of every number takes longer than the rest of this function
+    is_finite = bool(positions.sum().isfinite())
+    present = positions.isfinite().all(-1) if not is_finite else None
     if valid is None:
-        present = present & (positions != 0).any(-1)
+        at_origin = (positions == 0).all(-1)
+        present = ~at_origin if present is None else present & ~at_origin
     else:
         mask = _to_tensor(valid, prefix).to(positions.device)
         mask = mask[:, None] if mask.ndim == 2 else mask
-        if mask.dtype != torch.bool or mask.shape != present.shape:
+        if mask.dtype != torch.bool or mask.shape != positions.shape[:-1]:
             raise ShapeError(
-                f"{prefix}: valid needs a bool for every (frame, person, joint) {tuple(present.shape)}, "
+                f"{prefix}: valid needs a bool for every (frame, person, joint) {tuple(positions.shape[:-1])}, "
                 f"got {mask.dtype} {tuple(mask.shape)}"
             )
-        present = present & mask
+        present = mask.clone() if present is None else present & mask
     if not present.any():
         raise DataError(
             f"{prefix}: no valid joint in any frame (all are NaN, infinite or at the origin); leave it out"

@@ -1,4 +1,4 @@
-"""Run the tests of the alignment on a kernel with AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Run the tests of the compiled kernel on a build with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``python tests/alignment/sanitized.py [--cases COUNT]`` builds the kernel into a temporary folder, runs the tests with
 it, and runs COUNT random cases per test on both instruction sets. Any report ends the process with an error.
@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+MLP = "tests/encoders/test_joint_mlp.py"
 RANDOM = "tests/alignment/test_random_cases.py"
 # these measure memory, which the sanitizer multiplies, or build a kernel themselves
 SLOW = "not memory and not large and not takes_the_place and not large_batch and not two_thousand"
@@ -59,11 +60,11 @@ def main(count: int) -> int:
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
         narrow = {**environment, "JEANIE_ISA": "baseline"}
-        tests = ("tests/alignment", "--ignore", "tests/alignment/test_build.py", "-k", SLOW)
-        return run_tests(environment, *tests) or run_tests(narrow, RANDOM)
+        tests = ("tests/alignment", "tests/kernel", MLP, "--ignore", "tests/kernel/test_build.py", "-k", SLOW)
+        return run_tests(environment, *tests) or run_tests(narrow, RANDOM, MLP)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Run the alignment tests with sanitizers.")
+    parser = argparse.ArgumentParser(description="Run the tests of the compiled kernel with sanitizers.")
     parser.add_argument("--cases", type=int, default=1000, help="random cases per test (default: 1000)")
     sys.exit(main(parser.parse_args().cases))

@@ -93,8 +93,7 @@ def test_the_network_is_the_papers_written_out(name, block, channels):
 def test_with_a_transformer_the_token_alone_goes_into_the_last_layer():
     encoder = make_encoder(TINY.with_values(transformer=True))
     blocks = motion(4, 8, 15, 3)
-    tracks = blocks.permute(0, 2, 1, 3).reshape(4, 15, 24)
-    token = encoder.net.pool(encoder.net.graph(encoder.net.mlp(tracks)))
+    token = encoder.net.pool(encoder.net.graph(encoder.net.mlp(blocks)))
     assert token.shape == (4, 6)
     expected = token @ encoder.net.head.weight.T + encoder.net.head.bias
     assert_close(encoder(blocks), expected, atol=1e-12, rtol=1e-12)

@@ -1,13 +1,15 @@
 """Alignment by the compiled kernel: the whole recursion of many pairs in one call, on the CPU."""
 
+import ctypes
 import functools
 
 import torch
 from torch import Tensor
 
 from jeanie.alignment.backends.gamma import split_gamma
-from jeanie.alignment.backends.kernel_library import (
-    CANCELS,
+from jeanie.alignment.validation import BAD_FEATURES, NO_PATH, NOT_FINITE, reject, reject_large_costs
+from jeanie.kernel import library
+from jeanie.kernel.library import (
     AlignJob,
     MatchedJob,
     ScaleJob,
@@ -17,9 +19,7 @@ from jeanie.alignment.backends.kernel_library import (
     get_layout,
     is_available,
     load_library,
-    run,
 )
-from jeanie.alignment.validation import BAD_FEATURES, reject_large_costs
 
 __all__ = [
     "align_costs",
@@ -36,6 +36,19 @@ __all__ = [
 REPAIR_BELOW = 4e-3
 
 _LARGE = 2**22  # bytes that certainly contain a large page
+
+
+def _run(name: str, job: ctypes.Structure, dtype: torch.dtype, not_finite: str = NOT_FINITE) -> bool:
+    """Call the function ``name`` of the library and return whether it did the work; False if the work is refused.
+
+    Raises:
+        OverflowError: The exponents do not fit into ``dtype``; float64 may hold them.
+        ShapeError, ConfigError: The input has no alignment; ``not_finite`` is the message for NaN and infinity.
+    """
+    status = library.run(name, job, dtype)
+    if status in (library.NOT_FINITE, library.NO_PATH):
+        reject(not_finite if status == library.NOT_FINITE else NO_PATH)
+    return status != library.CANCELS
 
 
 def allocate_like(x: Tensor) -> Tensor:
@@ -117,7 +130,7 @@ def _run_align(
         scale_hi=constants.scale_hi, scale_lo=constants.scale_lo, unit_hi=constants.unit_hi, unit_lo=constants.unit_lo,
         band=-1.0 if band is None else band,
     )  # fmt: skip
-    run("align", job, dtype)
+    _run("align", job, dtype)
     return value
 
 
@@ -229,7 +242,7 @@ def align_matched(
         features, metric, sigma, REPAIR_BELOW,
     )  # fmt: skip
     try:
-        run("matched", job, dtype, BAD_FEATURES)
+        _run("matched", job, dtype, BAD_FEATURES)
     except OverflowError:
         if dtype == torch.float64:
             reject_large_costs(gamma)
@@ -251,7 +264,7 @@ def scale_rows(x: Tensor, factors: Tensor, in_place: bool) -> Tensor:
         get_address(out, x.dtype, size), get_address(x, x.dtype, size), get_address(factors, x.dtype, rows),
         rows, size // rows, torch.get_num_threads(),
     )  # fmt: skip
-    run("scale", job, x.dtype)
+    _run("scale", job, x.dtype)
     return out
 
 
@@ -268,4 +281,4 @@ def compute_squares(x: Tensor, y: Tensor, may_refuse: bool) -> Tensor | None:
         get_address(y, dtype, batch * columns * features), batch, rows, columns, features, torch.get_num_threads(),
         REPAIR_BELOW, may_refuse,
     )  # fmt: skip
-    return None if run("squares", job, dtype, BAD_FEATURES) == CANCELS else product
+    return product if _run("squares", job, dtype, BAD_FEATURES) else None

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -48,6 +48,27 @@ ROW = np.dtype(
 )  # fmt: skip
 
 Tag = str | int | None
+
+
+class _Row(NamedTuple):
+    """A row of the index, with the fields of ``ROW``."""
+
+    joints: int
+    valid: int
+    name: int
+    name_bytes: int
+    frames: int
+    persons: int
+    layout: int
+    label: int
+    subject: int
+    view: int
+    checksum: int
+    setup: int
+    take: int
+    rate: float
+
+
 # without it the kernel may refuse to map an archive larger than memory, because every page is writable
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
@@ -195,9 +216,11 @@ class Archive(Sequence[Motion]):
             if compute_checksum(self._slice_joints(index), self._slice_mask(index)) != row["checksum"]
         ]
 
-    def _read_shape(self, index: int) -> tuple[int, int, int, int]:
-        row = self.rows[index]
-        frames, persons, layout = int(row["frames"]), int(row["persons"]), int(row["layout"])
+    def _read_row(self, index: int) -> "_Row":
+        return _Row(*self.rows[index].item())
+
+    def _check_shape(self, index: int, row: "_Row") -> tuple[int, int, int, int]:
+        frames, persons, layout = row.frames, row.persons, row.layout
         if frames < 1 or persons < 1 or not 0 <= layout < len(self.layouts):
             raise DataError(
                 f"{self.path}: clip {index} has {frames} frames, {persons} persons, layout {layout}"
@@ -205,31 +228,36 @@ class Archive(Sequence[Motion]):
         return frames, persons, len(self.layouts[layout]), 3
 
     def _slice_joints(self, index: int) -> NDArray[np.float32]:
-        shape = self._read_shape(index)
-        start = int(self.rows[index]["joints"])
-        return _slice_array(self.joints, start, math.prod(shape), f"{self.path}: clip {index}").reshape(shape)
+        row = self._read_row(index)
+        return self._slice(self.joints, index, row.joints, self._check_shape(index, row))
 
     def _slice_mask(self, index: int) -> NDArray[np.uint8]:
-        size = (math.prod(self._read_shape(index)[:3]) + 7) // 8
-        return _slice_array(self.valid, int(self.rows[index]["valid"]), size, f"{self.path}: clip {index}")
+        row = self._read_row(index)
+        return self._slice(self.valid, index, row.valid, (_count_bytes(self._check_shape(index, row)),))
+
+    def _slice(self, flat: NDArray[Any], index: int, start: int, shape: tuple[int, ...]) -> NDArray[Any]:
+        return _slice_array(flat, start, math.prod(shape), f"{self.path}: clip {index}").reshape(shape)
 
     def _read_motion(self, index: int) -> Motion:
-        row = self.rows[index]
-        tags = {key: _look_up(int(row[key]), self.tables[key], self.path) for key in TABLES}
-        setup, take, rate = int(row["setup"]), int(row["take"]), float(row["rate"])
-        prefix = f"{self.path}: clip {index}"
+        row, prefix = self._read_row(index), f"{self.path}: clip {index}"
+        shape = self._check_shape(index, row)
+        label, subject, view = (
+            _look_up(number, self.tables[key], self.path)
+            for key, number in zip(TABLES, (row.label, row.subject, row.view), strict=True)
+        )
+        bits = self._slice(self.valid, index, row.valid, (_count_bytes(shape),))
         try:
             return Motion(
-                self.get_joints(index),
-                self.layouts[int(row["layout"])],
-                label=tags["labels"],
-                subject=tags["subjects"],
-                view=tags["views"],
-                rate=None if math.isnan(rate) else rate,
-                name=self.get_name(index) if row["name_bytes"] >= 0 else None,
-                valid=unpack_mask(self._slice_mask(index), self._read_shape(index)[:3], prefix),
-                setup=None if setup == NO_VALUE else setup,
-                take=None if take == NO_VALUE else take,
+                torch.from_numpy(self._slice(self.joints, index, row.joints, shape)),
+                self.layouts[row.layout],
+                label=label,
+                subject=subject,
+                view=view,
+                rate=None if math.isnan(row.rate) else row.rate,
+                name=self.get_name(index) if row.name_bytes >= 0 else None,
+                valid=unpack_mask(bits, shape[:3], prefix),
+                setup=None if row.setup == NO_VALUE else row.setup,
+                take=None if row.take == NO_VALUE else row.take,
             )
         except JeanieError as error:
             raise DataError(f"{prefix}: {error}") from None
@@ -284,6 +312,11 @@ class TagColumn(Sequence[Tag]):
 def compute_checksum(joints: NDArray[np.float32], bits: NDArray[np.uint8]) -> int:
     """Return the CRC-32 of the joints and the mask of a clip."""
     return compute_crc32(joints.data, bits.tobytes())
+
+
+def _count_bytes(shape: tuple[int, int, int, int]) -> int:
+    """Return the number of bytes of the packed mask of a clip."""
+    return (math.prod(shape[:3]) + 7) // 8
 
 
 def _look_up(number: int, table: tuple[str | int, ...], path: Path) -> Tag:

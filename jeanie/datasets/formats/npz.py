@@ -181,7 +181,7 @@ def unpack_mask(bits: NDArray[Any], shape: tuple[int, ...], name: str) -> NDArra
     count = math.prod(shape)
     if bits.dtype != np.uint8 or bits.shape != ((count + 7) // 8,):
         raise DataError(f"{name}: the mask needs {(count + 7) // 8} bytes, got {bits.dtype} {bits.shape}")
-    return np.unpackbits(bits, count=count).astype(np.bool_).reshape(shape)
+    return np.unpackbits(bits, count=count).view(np.bool_).reshape(shape)
 
 
 def collect_tags(motion: Motion) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The compiled library: find it, load it with ctypes, check its interface, and translate its status codes.
 
-The library has a plain C interface (``kernel/abi.h``) and knows nothing about Python or torch, so one build serves
+The library has a plain C interface (``cpp/abi.h``) and knows nothing about Python or torch, so one build serves
 every version of Python. No pointer reaches it before its tensor was checked here, and the library checks every size,
 null pointer and enum value again.
 """
@@ -16,13 +16,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jeanie.alignment.validation import NO_PATH, NOT_FINITE, reject
 from jeanie.errors import ConfigError, ShapeError
 
 __all__ = [
     "CANCELS",
+    "LAYERS",
+    "NOT_FINITE",
+    "NO_PATH",
     "AlignJob",
+    "LayerAddresses",
     "MatchedJob",
+    "MlpJob",
     "ScaleJob",
     "SquaresJob",
     "get_address",
@@ -34,9 +38,11 @@ __all__ = [
     "run",
 ]
 
-ABI_VERSION = 3  # kAbiVersion in kernel/abi.h
-CANCELS = 6  # the status that asks for a common offset to be subtracted first
-_NOT_FINITE, _OUT_OF_RANGE, _NO_PATH, _NO_MEMORY, _BAD_ARGUMENTS = 1, 2, 3, 4, 7
+ABI_VERSION = 4  # kAbiVersion in cpp/abi.h
+LAYERS = 3  # kMlpLayers in cpp/abi.h
+# statuses that the caller handles; see JeanieStatus in cpp/abi.h
+NOT_FINITE, NO_PATH, CANCELS = 1, 3, 6
+_OUT_OF_RANGE, _NO_MEMORY, _BAD_ARGUMENTS = 2, 4, 7
 _I64, _F64, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _DTYPES = {torch.float32: 0, torch.float64: 1}  # JeanieDtype
 
@@ -86,7 +92,29 @@ class ScaleJob(ctypes.Structure):
     )
 
 
-_JOBS = {"align": AlignJob, "matched": MatchedJob, "squares": SquaresJob, "scale": ScaleJob}  # order of abi.h
+class LayerAddresses(ctypes.Structure):
+    """Mirror of ``JeanieLayer``."""
+
+    _fields_ = tuple((name, _POINTER) for name in ("weight", "bias", "scale", "shift"))
+
+
+class MlpJob(ctypes.Structure):
+    """Mirror of ``JeanieMlp``."""
+
+    _fields_ = (
+        *((name, _POINTER) for name in ("x", "noise", "out", "grad_out", "grad_x")),
+        *((name, LayerAddresses * LAYERS) for name in ("layers", "gradients")),
+        *((name, _I64) for name in ("items", "frames", "joints", "channels")),
+        ("strides", _I64 * 4),
+        ("x_size", _I64),
+        ("sizes", _I64 * LAYERS),
+        ("threads", _I64),
+        ("epsilon", _F64),
+    )
+
+
+# in the order of abi.h
+_JOBS = {"align": AlignJob, "matched": MatchedJob, "squares": SquaresJob, "scale": ScaleJob, "mlp": MlpJob}
 
 
 def _list_files() -> Iterator[Path]:
@@ -96,7 +124,7 @@ def _list_files() -> Iterator[Path]:
         return
     yield Path(__file__).parent / "_kernel.so"
     with contextlib.suppress(metadata.PackageNotFoundError):
-        installed_file = metadata.distribution("jeanie").locate_file("jeanie/alignment/backends/_kernel.so")
+        installed_file = metadata.distribution("jeanie").locate_file("jeanie/kernel/_kernel.so")
         yield Path(str(installed_file))
 
 
@@ -189,27 +217,26 @@ def get_layout(x: Tensor | None, dtype: torch.dtype, row_axis: int) -> tuple[int
     return x.data_ptr(), x.stride(row_axis), int(size)
 
 
-def run(name: str, job: ctypes.Structure, dtype: torch.dtype, not_finite: str = NOT_FINITE) -> int:
-    """Call the function ``name`` of the library and return ``0`` or ``CANCELS``; raise what any other status means.
+def run(name: str, job: ctypes.Structure, dtype: torch.dtype) -> int:
+    """Call the function ``name`` of the library and return ``0``, ``NOT_FINITE``, ``NO_PATH`` or ``CANCELS``.
 
     Raises:
         OverflowError: The exponents do not fit into ``dtype``; float64 may hold them.
-        ShapeError, ConfigError: The input has no alignment; ``not_finite`` names the reason for NaN and infinity.
+        ShapeError: The dtype or a size is not supported.
+        MemoryError: There is no memory for the workspace.
     """
     if dtype not in _DTYPES:
         raise ShapeError(f"the kernel needs float32 or float64, got {dtype}")
     status: int = getattr(require_library(), name)(ctypes.byref(job), _DTYPES[dtype])
-    if status in (0, CANCELS):
+    if status in (0, NOT_FINITE, NO_PATH, CANCELS):
         return status
     if status == _OUT_OF_RANGE:
         raise OverflowError
     if status == _NO_MEMORY:
-        raise MemoryError("the alignment kernel could not allocate its workspace")
+        raise MemoryError("the compiled kernel could not allocate its workspace")
     if status == _BAD_ARGUMENTS:
         raise ShapeError(
-            "the alignment kernel refused the sizes of this call: it takes at most 2^30 blocks, views and features, "
+            "the compiled kernel refused the sizes of this call: it takes at most 2^30 blocks, views and features, "
             "2^50 numbers in all, and lengths up to the padded lengths; split the batch"
         )
-    if status in (_NOT_FINITE, _NO_PATH):
-        reject(not_finite if status == _NOT_FINITE else NO_PATH)
-    raise RuntimeError(f"the alignment kernel failed with status {status}")
+    raise RuntimeError(f"the compiled kernel failed with status {status}")

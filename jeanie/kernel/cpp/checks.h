@@ -9,6 +9,7 @@
 namespace jeanie {
 
 constexpr int64_t kMostBlocks = int64_t(1) << 30;  // rows, columns, views and features: indices fit into 32 bits
+constexpr int64_t kMostWidth = int64_t(1) << 16;   // numbers of a row of an MLP
 constexpr int64_t kMostBytes = int64_t(1) << 60;
 
 inline bool is_count(int64_t n, int64_t most = kMostBlocks) { return 1 <= n && n <= most; }
@@ -79,6 +80,31 @@ inline bool is_valid(const JeanieSquares& job) {
 inline bool is_valid(const JeanieScale& job) {
   return job.out && job.x && job.factors && is_count(job.rows, kMostBytes) && is_count(job.size, kMostBytes) &&
          is_count(job.threads) && is_addressable({job.rows, job.size});
+}
+
+inline bool are_all_given(const JeanieLayer& layer) { return layer.weight && layer.bias && layer.scale && layer.shift; }
+
+inline bool is_valid(const JeanieMlp& job) {
+  if (!job.x || !job.out == !job.grad_out || (job.grad_x && !job.grad_out)) return false;
+  if (!is_count(job.items, kMostBytes) || !is_count(job.frames) || !is_count(job.joints) || !is_count(job.channels) ||
+      !is_count(job.threads) || !std::isfinite(job.epsilon) || job.epsilon < 0)
+    return false;
+  if (!is_addressable({job.items, job.joints, job.frames, job.channels})) return false;
+  const int64_t counts[] = {job.items, job.frames, job.joints, job.channels};
+  int64_t end = 1, reach;
+  for (int a = 0; a < 4; ++a)
+    if (job.strides[a] < 0 || __builtin_mul_overflow(counts[a] - 1, job.strides[a], &reach) ||
+        __builtin_add_overflow(end, reach, &end))
+      return false;
+  if (end > job.x_size) return false;
+  int64_t inputs = job.frames * job.channels;
+  for (int l = 0; l < kMlpLayers; ++l) {
+    if (!are_all_given(job.layers[l]) || (job.grad_out && !are_all_given(job.gradients[l]))) return false;
+    if (!is_count(inputs, kMostWidth) || !is_count(job.sizes[l], kMostWidth)) return false;
+    if (!is_addressable({job.items, job.joints, job.sizes[l]})) return false;
+    inputs = job.sizes[l];
+  }
+  return true;
 }
 
 }  // namespace jeanie

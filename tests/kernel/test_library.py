@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from jeanie import ConfigError, ShapeError, align, distances
-from jeanie.alignment.backends import kernel_library, native
+from jeanie.alignment.backends import native
 from jeanie.alignment.backends.gamma import split_gamma
+from jeanie.kernel import library as kernel_library
 
 pytestmark = pytest.mark.errors
-HEADER = Path(__file__).parents[2] / "jeanie/alignment/kernel/abi.h"
+HEADER = Path(__file__).parents[2] / "jeanie/kernel/cpp/abi.h"
 BAD_ARGUMENTS, NO_MEMORY = 7, 4
 
 
@@ -75,7 +76,7 @@ def test_the_header_and_its_mirror_have_one_version():
     assert int(version) == kernel_library.ABI_VERSION
 
 
-@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale"])
+@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp"])
 @pytest.mark.parametrize("dtype", [0, 1, -1, 2])
 def test_empty_jobs_and_null_pointers_are_refused(name, dtype):
     function = getattr(kernel_library.require_library(), name)
@@ -124,12 +125,21 @@ class Arrays:
                   "threads": 1, **changes}  # fmt: skip
         return kernel_library.ScaleJob(**fields)
 
+    def make_mlp_job(self, **changes):
+        """Return a job of 2 items with 3 frames, 1 joint and 2 channels, and layers of 2, 3 and 1 numbers."""
+        self.weight = torch.zeros(6 * 2)
+        layer = kernel_library.LayerAddresses(*[self.weight.data_ptr()] * 4)
+        fields = {"x": self.cost.data_ptr(), "out": self.plan.data_ptr(), "layers": (layer,) * 3,
+                  "items": 2, "frames": 3, "joints": 1, "channels": 2, "strides": (6, 2, 2, 1), "x_size": 12,
+                  "sizes": (2, 3, 1), "threads": 1, "epsilon": 1e-5, **changes}  # fmt: skip
+        return kernel_library.MlpJob(**fields)
+
 
 def status(name, job):
     return getattr(kernel_library.require_library(), name)(ctypes.byref(job), 0)
 
 
-@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale"])
+@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp"])
 def test_the_jobs_of_these_tests_are_good(name):
     arrays = Arrays()
     assert status(name, getattr(arrays, f"make_{name}_job")()) == 0
@@ -173,6 +183,20 @@ def test_sizes_and_pointers_out_of_range_are_refused(changes):
         *(("squares", {field: None}) for field in ("out", "x", "y")),
         *(("scale", {field: n}) for field in ("rows", "size") for n in (0, -1, 2**61, 2**63 - 1)),
         *(("scale", {field: None}) for field in ("out", "x", "factors")),
+        *(
+            ("mlp", {field: n})
+            for field in ("items", "frames", "joints", "channels", "threads")
+            for n in (0, -1, 2**62)
+        ),
+        *(("mlp", {field: None}) for field in ("out", "x")),
+        *(("mlp", {"sizes": sizes}) for sizes in ((0, 3, 1), (2, -1, 1), (2, 3, 2**17))),
+        *(("mlp", {"strides": strides}) for strides in ((7, 2, 2, 1), (-1, 2, 2, 1), (6, 2**62, 2, 2**62))),
+        *(("mlp", {"epsilon": value}) for value in (-1.0, float("nan"), float("inf"))),
+        ("mlp", {"x_size": 11}),
+        ("mlp", {"grad_out": 8}),
+        ("mlp", {"grad_x": 8}),
+        ("mlp", {"layers": ((),) * 3}),
+        ("mlp", {"out": None, "grad_out": 8}),
     ],
     ids=str,
 )

@@ -1,9 +1,37 @@
 // Single registers: load, store, and reductions over their lanes.
+//
+// The file is compiled once per instruction set; JEANIE_BYTES is the register width and JEANIE_ISA the
+// namespace, so that no two builds of one template can be merged by the linker.
 #pragma once
 
-#include "pack.h"
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#ifndef JEANIE_BYTES
+#define JEANIE_BYTES 16
+#endif
+#ifndef JEANIE_ISA
+#define JEANIE_ISA baseline
+#endif
+
+// Packs must live in registers, never on the stack of a call.
+#define JEANIE_INLINE inline __attribute__((always_inline))
 
 namespace JEANIE_ISA {
+
+template <class T> struct register_of {
+  typedef T type __attribute__((vector_size(JEANIE_BYTES)));
+  typedef T half __attribute__((vector_size(JEANIE_BYTES / 2)));
+  typedef T unaligned __attribute__((vector_size(JEANIE_BYTES), aligned(alignof(T)), may_alias));
+};
+template <class T> using Register = typename register_of<T>::type;
+template <class T> using Half = typename register_of<T>::half;
+template <class T> using Unaligned = typename register_of<T>::unaligned;
+template <class T> constexpr int kWidth = JEANIE_BYTES / int(sizeof(T));
 
 template <class T> JEANIE_INLINE Register<T> load(const T* at) { return *reinterpret_cast<const Unaligned<T>*>(at); }
 template <class T> JEANIE_INLINE void store(T* at, Register<T> x) { *reinterpret_cast<Unaligned<T>*>(at) = x; }

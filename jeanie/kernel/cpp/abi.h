@@ -1,4 +1,4 @@
-// The C interface of the shared library. jeanie/alignment/backends/kernel_library.py mirrors every struct of this file
+// The C interface of the shared library. jeanie/kernel/library.py mirrors every struct of this file
 // and compares kAbiVersion and the struct sizes when it loads the library. Raise kAbiVersion with every change here.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 extern "C" {
 
-constexpr int64_t kAbiVersion = 3;
+constexpr int64_t kAbiVersion = 4;
 
 enum JeanieDtype : int { kFloat32 = 0, kFloat64 = 1 };
 
@@ -60,6 +60,31 @@ struct JeanieScale {
   void* out;
   const void *x, *factors;
   int64_t rows, size, threads;
+};
+
+constexpr int kMlpLayers = 3;
+
+// Parameters of a linear layer and of the LayerNorm after it, or their gradients.
+struct JeanieLayer {
+  void* weight;                  // [output, input]
+  void *bias, *scale, *shift;    // [output]; scale and shift are those of LayerNorm
+};
+
+// The MLP per joint: every row is the numbers of one joint in all frames of a block. Exactly one of out and grad_out is
+// given: with grad_out, the call writes gradients instead of the outputs.
+struct JeanieMlp {
+  const void* x;                 // [item, frame, joint, channel], with strides
+  const void* noise;             // [item, joint, sizes[1]] factors of the inputs of the last layer; null: no dropout
+  void* out;                     // [item, joint, sizes[2]]
+  const void* grad_out;          // like out
+  void* grad_x;                  // [item, frame, joint, channel]; null if not needed
+  JeanieLayer layers[kMlpLayers], gradients[kMlpLayers];
+  int64_t items, frames, joints, channels;
+  int64_t strides[4];            // of x, in numbers
+  int64_t x_size;                // numbers that may be read from x
+  int64_t sizes[kMlpLayers];     // outputs of the layers
+  int64_t threads;
+  double epsilon;                // of LayerNorm
 };
 
 enum JeanieStatus : int {

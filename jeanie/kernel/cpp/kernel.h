@@ -1,4 +1,4 @@
-// The entry points of one instruction set. kernel.cpp defines one table per build, dispatch.cpp selects one.
+// The entry points of one instruction set. kernel.cpp and mlp.cpp define tables per build, dispatch.cpp selects them.
 #pragma once
 
 #include "abi.h"
@@ -11,6 +11,11 @@ struct Kernel {
   int (*matched)(const JeanieMatched&, bool is_double);
   int (*squares)(const JeanieSquares&, bool is_double);
   int (*scale)(const JeanieScale&, bool is_double);
+};
+
+// The entry point of mlp.cpp, which also has a build for AVX-512.
+struct MlpKernel {
+  int (*run)(const JeanieMlp&, bool is_double);
 };
 
 }  // namespace jeanie

@@ -1,37 +1,9 @@
 // Packs of SIMD registers: lane i of every pack belongs to the i-th pair of a group.
-//
-// The file is compiled once per instruction set; JEANIE_BYTES is the register width and JEANIE_ISA the
-// namespace, so that no two builds of one template can be merged by the linker.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#ifndef JEANIE_BYTES
-#define JEANIE_BYTES 16
-#endif
-#ifndef JEANIE_ISA
-#define JEANIE_ISA baseline
-#endif
-
-// Packs must live in registers, never on the stack of a call.
-#define JEANIE_INLINE inline __attribute__((always_inline))
+#include "registers.h"
 
 namespace JEANIE_ISA {
-
-template <class T> struct register_of {
-  typedef T type __attribute__((vector_size(JEANIE_BYTES)));
-  typedef T half __attribute__((vector_size(JEANIE_BYTES / 2)));
-  typedef T unaligned __attribute__((vector_size(JEANIE_BYTES), aligned(alignof(T)), may_alias));
-};
-template <class T> using Register = typename register_of<T>::type;
-template <class T> using Half = typename register_of<T>::half;
-template <class T> using Unaligned = typename register_of<T>::unaligned;
-template <class T> constexpr int kWidth = JEANIE_BYTES / int(sizeof(T));
 
 template <class T> struct integer_of;
 template <> struct integer_of<float> { using type = int32_t; };
