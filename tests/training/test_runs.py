@@ -7,6 +7,7 @@ import platform
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_run_tells_what_was_trained_on_what_and_with_what(run):
         [6, 7],
     )
     (session,) = facts["sessions"]
-    assert session["versions"]["torch"] == torch.__version__
+    assert session["versions"]["torch"] == version("torch")
     assert session["versions"]["python"] == platform.python_version()
     assert session["platform"] == platform.platform()
     assert session["device"] == "cpu"

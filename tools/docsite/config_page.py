@@ -110,7 +110,7 @@ def _link_types(kind: str, names: set[str]) -> str:
 
 
 def _describe_default(field: Any) -> str:
-    value = field.get_default(call_default_factory=True)
+    value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return "required"
     return f"`{_show(value)}`".replace("|", "\\|")

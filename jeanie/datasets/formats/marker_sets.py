@@ -106,6 +106,7 @@ _LEGS = {f"{side}_{part}" for side in ("left", "right") for part in ("knee", "an
 _MIN_PREFIX_SHARE = 0.8
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an overflow is a missing joint
 def compute_joint_centres(names: Sequence[str], points: Floats) -> tuple[list[str], Floats] | None:
     """Return joints and their centres [frame, person, joint, 3] if the markers are those of a known set, else None.
 
