@@ -27,6 +27,7 @@ __all__ = [
     "LayerAddresses",
     "MatchedJob",
     "MlpJob",
+    "NearestJob",
     "ScaleJob",
     "SquaresJob",
     "get_address",
@@ -113,8 +114,26 @@ class MlpJob(ctypes.Structure):
     )
 
 
+class NearestJob(ctypes.Structure):
+    """Mirror of ``JeanieNearest``."""
+
+    _fields_ = (
+        *((name, _POINTER) for name in ("out", "values", "scales", "example")),
+        *((name, _I64) for name in ("values_size", "window_stride", "windows", "blocks", "columns")),
+        *((name, _I64) for name in ("images", "example_blocks", "first_column", "threads")),
+        ("unit", _F64),
+    )
+
+
 # in the order of abi.h
-_JOBS = {"align": AlignJob, "matched": MatchedJob, "squares": SquaresJob, "scale": ScaleJob, "mlp": MlpJob}
+_JOBS = {
+    "align": AlignJob,
+    "matched": MatchedJob,
+    "squares": SquaresJob,
+    "scale": ScaleJob,
+    "mlp": MlpJob,
+    "nearest": NearestJob,
+}
 
 
 def _list_files() -> Iterator[Path]:

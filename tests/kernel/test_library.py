@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -76,7 +77,7 @@ def test_the_header_and_its_mirror_have_one_version():
     assert int(version) == kernel_library.ABI_VERSION
 
 
-@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp"])
+@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp", "nearest"])
 @pytest.mark.parametrize("dtype", [0, 1, -1, 2])
 def test_empty_jobs_and_null_pointers_are_refused(name, dtype):
     function = getattr(kernel_library.require_library(), name)
@@ -89,6 +90,7 @@ class Arrays:
 
     def __init__(self):
         self.cost, self.plan, self.value = torch.rand(2, 3, 4), torch.empty(2, 3, 4), torch.empty(2)
+        self.whole = torch.ones(28, dtype=torch.int8)
         self.offsets, self.counts = torch.tensor([0, 12]), torch.tensor([3, 2])
         self.steps, self.step_counts = (
             torch.empty(2, 6, 3, dtype=torch.int64),
@@ -134,12 +136,19 @@ class Arrays:
                   "sizes": (2, 3, 1), "threads": 1, "epsilon": 1e-5, **changes}  # fmt: skip
         return kernel_library.MlpJob(**fields)
 
+    def make_nearest_job(self, **changes):
+        fields = {"out": self.plan.data_ptr(), "values": self.whole.data_ptr(), "scales": self.value.data_ptr(),
+                  "example": self.cost.data_ptr(), "values_size": 28, "window_stride": 16, "windows": 2, "blocks": 3,
+                  "columns": 4, "images": 2, "example_blocks": 3, "first_column": 1, "threads": 1, "unit": 0.1,
+                  **changes}  # fmt: skip
+        return kernel_library.NearestJob(**fields)
+
 
 def status(name, job):
     return getattr(kernel_library.require_library(), name)(ctypes.byref(job), 0)
 
 
-@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp"])
+@pytest.mark.parametrize("name", ["align", "matched", "squares", "scale", "mlp", "nearest"])
 def test_the_jobs_of_these_tests_are_good(name):
     arrays = Arrays()
     assert status(name, getattr(arrays, f"make_{name}_job")()) == 0
@@ -197,12 +206,29 @@ def test_sizes_and_pointers_out_of_range_are_refused(changes):
         ("mlp", {"grad_x": 8}),
         ("mlp", {"layers": ((),) * 3}),
         ("mlp", {"out": None, "grad_out": 8}),
+        *(
+            ("nearest", {field: n})
+            for field in ("windows", "blocks", "columns", "images", "example_blocks")
+            for n in (0, -1, 257, 2**31, 2**61, 2**63 - 1)
+            if n != 257 or field == "columns"
+        ),
+        *(("nearest", {field: None}) for field in ("out", "values", "scales", "example")),
+        *(("nearest", {"unit": value}) for value in (0.0, -1.0, float("nan"), float("inf"))),
+        *(("nearest", {"first_column": value}) for value in (-1, 4, 2**62)),
+        *(("nearest", {"window_stride": value}) for value in (-1, 17, 2**62, 2**63 - 1)),
+        *(("nearest", {"values_size": value}) for value in (27, 0, -1)),
+        ("nearest", {"threads": 0}),
     ],
     ids=str,
 )
 def test_other_jobs_out_of_range_are_refused(name, changes):
     arrays = Arrays()
     assert status(name, getattr(arrays, f"make_{name}_job")(**changes)) == BAD_ARGUMENTS
+
+
+def test_nearest_squares_exist_in_float32_only():
+    job = Arrays().make_nearest_job()
+    assert kernel_library.require_library().nearest(ctypes.byref(job), 1) == BAD_ARGUMENTS
 
 
 def test_missing_memory_is_an_error_and_not_an_abort():
@@ -235,6 +261,8 @@ def test_no_address_of_an_unexpected_tensor_is_handed_out(x):
 def test_functions_of_the_backend_refuse_tensors_that_do_not_fit():
     x = torch.rand(2, 3, 4)
     lengths = torch.tensor([3, 3]), torch.tensor([3, 4])
+    whole, scales = np.ones((2, 3, 4), np.int8), np.ones(2, np.float32)
+    example = np.ones((1, 3, 4), np.int16)
     calls = [
         lambda: native.align_matched(x, x.double(), None, 2, 1.0, 0.1, None, (False, False)),
         lambda: native.align_matched(x, x[..., :3], None, 2, 1.0, 0.1, None, (False, False)),
@@ -252,6 +280,14 @@ def test_functions_of_the_backend_refuse_tensors_that_do_not_fit():
         lambda: native.scale_rows(x, torch.rand(1), False),
         lambda: native.scale_rows(x.mT, torch.rand(2), False),
         lambda: native.compute_squares(x.half(), x.half(), False),
+        lambda: native.sum_nearest_squares(whole, scales, example[..., :3], 1.0),
+        lambda: native.sum_nearest_squares(whole, scales[:1], example, 1.0),
+        lambda: native.sum_nearest_squares(whole[:, ::2], scales, example, 1.0),
+        lambda: native.sum_nearest_squares(whole[::-1], scales, example, 1.0),
+        lambda: native.sum_nearest_squares(whole.astype("i2"), scales, example, 1.0),
+        lambda: native.sum_nearest_squares(whole, scales.astype("f8"), example, 1.0),
+        lambda: native.sum_nearest_squares(whole, scales, example, float("nan")),
+        lambda: native.sum_nearest_squares(whole, scales, example, 1.0, 4),
     ]
     for call in calls:
         with pytest.raises(ShapeError, match="kernel"):

@@ -2,16 +2,21 @@
 
 import ctypes
 import functools
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jeanie.alignment.backends.gamma import split_gamma
 from jeanie.alignment.validation import BAD_FEATURES, NO_PATH, NOT_FINITE, reject, reject_large_costs
+from jeanie.errors import ShapeError
 from jeanie.kernel import library
 from jeanie.kernel.library import (
     AlignJob,
     MatchedJob,
+    NearestJob,
     ScaleJob,
     SquaresJob,
     get_address,
@@ -30,6 +35,7 @@ __all__ = [
     "get_instruction_set",
     "is_available",
     "scale_rows",
+    "sum_nearest_squares",
 ]
 
 # A matrix product leaves an error of about 1e-7 of |x|^2 + |y|^2; a square below this share of it is recomputed.
@@ -282,3 +288,49 @@ def compute_squares(x: Tensor, y: Tensor, may_refuse: bool) -> Tensor | None:
         REPAIR_BELOW, may_refuse,
     )  # fmt: skip
     return product if _run("squares", job, dtype, BAD_FEATURES) else None
+
+
+def sum_nearest_squares(
+    values: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    example: NDArray[np.int16],
+    unit: float,
+    first_column: int = 0,
+) -> NDArray[np.float32]:
+    """Return sums over the blocks of an example of the smallest squared distance to a block of each window.
+
+    Args:
+        values: Whole numbers ``[window, block, column]`` of the windows; the blocks of a window are contiguous.
+        scales: The numbers of window i are ``scales[i]`` times whole numbers.
+        example: Whole numbers ``[image, block, column]`` of the images of the example.
+        unit: The numbers of the example are ``unit`` times whole numbers.
+        first_column: Earlier columns contribute by their lengths only. The result is smaller, and faster to compute.
+
+    Returns:
+        An array ``[window, image]``. No number is above the true sum.
+    """
+    (windows, blocks, columns), (images, example_blocks, _) = values.shape, example.shape
+    scales, example = np.ascontiguousarray(scales), np.ascontiguousarray(example)
+    stride, *inner = values.strides
+    is_fitting = values.dtype == np.int8 and scales.dtype == np.float32 and example.dtype == np.int16
+    if (
+        not is_fitting
+        or example.shape[2] != columns
+        or scales.shape != (windows,)
+        or inner != [columns, 1]
+        or stride < 0
+    ):
+        raise ShapeError(
+            "the kernel needs windows and an example of equal columns, "
+            f"got {values.shape} with strides {values.strides}, {scales.shape} and {example.shape} "
+            f"of {values.dtype}, {scales.dtype} and {example.dtype}"
+        )
+    out: NDArray[Any] = np.empty((windows, images), np.float32)
+    if windows:
+        job = NearestJob(
+            out.ctypes.data, values.ctypes.data, scales.ctypes.data, example.ctypes.data,
+            (windows - 1) * stride + blocks * columns, stride, windows, blocks, columns,
+            images, example_blocks, first_column, torch.get_num_threads(), unit,
+        )  # fmt: skip
+        _run("nearest", job, torch.float32, BAD_FEATURES)
+    return out

@@ -87,6 +87,20 @@ struct JeanieMlp {
   double epsilon;                // of LayerNorm
 };
 
+// Sums over the blocks of an example of the smallest squared distance to a block of a window; float32 only. Numbers of a
+// window are its scale times whole numbers, those of the example are `unit` times whole numbers.
+struct JeanieNearest {
+  void* out;                     // [window, image]: never above the true sum
+  const int8_t* values;          // block b of window w starts at values[w * window_stride + b * columns]
+  const float* scales;           // [window]
+  const int16_t* example;        // [image, example block, column]
+  int64_t values_size;           // bytes that may be read from values
+  int64_t window_stride, windows, blocks, columns, images, example_blocks;
+  int64_t first_column;          // columns before it contribute by their lengths only, which is faster
+  int64_t threads;
+  double unit;
+};
+
 enum JeanieStatus : int {
   kDone = 0,
   kNotFinite = 1,     // NaN or infinity where a path may pass

@@ -11,6 +11,7 @@ namespace jeanie {
 constexpr int64_t kMostBlocks = int64_t(1) << 30;  // rows, columns, views and features: indices fit into 32 bits
 constexpr int64_t kMostWidth = int64_t(1) << 16;   // numbers of a row of an MLP
 constexpr int64_t kMostBytes = int64_t(1) << 60;
+constexpr int64_t kMostColumns = 256;  // 16-bit times 8-bit numbers: the sum of so many products fits into 32 bits
 
 inline bool is_count(int64_t n, int64_t most = kMostBlocks) { return 1 <= n && n <= most; }
 
@@ -105,6 +106,19 @@ inline bool is_valid(const JeanieMlp& job) {
     inputs = job.sizes[l];
   }
   return true;
+}
+
+inline bool is_valid(const JeanieNearest& job) {
+  int64_t end;
+  if (!job.out || !job.values || !job.scales || !job.example || !std::isfinite(job.unit) || job.unit <= 0) return false;
+  if (!is_count(job.windows, kMostBytes) || !is_count(job.blocks) || !is_count(job.images) || !is_count(job.example_blocks) ||
+      !is_count(job.threads) || !is_count(job.columns, kMostColumns) || job.first_column < 0 || job.first_column >= job.columns)
+    return false;
+  if (!is_addressable({job.images, job.example_blocks, job.columns + 2}) || !is_addressable({job.blocks, job.columns}) ||
+      !is_addressable({job.windows, job.images}))
+    return false;
+  if (job.window_stride < 0 || __builtin_mul_overflow(job.windows - 1, job.window_stride, &end)) return false;
+  return !__builtin_add_overflow(end, job.blocks * job.columns, &end) && end <= job.values_size;
 }
 
 }  // namespace jeanie

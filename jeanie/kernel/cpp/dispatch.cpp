@@ -82,7 +82,7 @@ JEANIE_EXPORT int64_t jeanie_abi_version() { return kAbiVersion; }
 // sizeof of the structs in the order of abi.h; -1 after the last one
 JEANIE_EXPORT int64_t jeanie_struct_size(int64_t index) {
   constexpr int64_t sizes[] = {sizeof(JeanieAlign), sizeof(JeanieMatched), sizeof(JeanieSquares), sizeof(JeanieScale),
-                               sizeof(JeanieMlp)};
+                               sizeof(JeanieMlp), sizeof(JeanieNearest)};
   return 0 <= index && index < int64_t(sizeof sizes / sizeof *sizes) ? sizes[index] : -1;
 }
 
@@ -101,6 +101,10 @@ JEANIE_EXPORT int jeanie_squares(const JeanieSquares* job, int dtype) {
 JEANIE_EXPORT int jeanie_scale(const JeanieScale* job, int dtype) { return run_guarded(kernel().scale, job, dtype); }
 
 JEANIE_EXPORT int jeanie_mlp(const JeanieMlp* job, int dtype) { return run_guarded(mlp_kernel().run, job, dtype); }
+
+JEANIE_EXPORT int jeanie_nearest(const JeanieNearest* job, int dtype) {
+  return run_guarded(kernel().nearest, job, dtype);
+}
 
 JEANIE_EXPORT void jeanie_prefer_large_pages(void* start, int64_t bytes) {
   if (start && bytes > 0) jeanie::prefer_large_pages(start, size_t(bytes));

@@ -11,6 +11,7 @@ struct Kernel {
   int (*matched)(const JeanieMatched&, bool is_double);
   int (*squares)(const JeanieSquares&, bool is_double);
   int (*scale)(const JeanieScale&, bool is_double);
+  int (*nearest)(const JeanieNearest&, bool is_double);
 };
 
 // The entry point of mlp.cpp, which also has a build for AVX-512.

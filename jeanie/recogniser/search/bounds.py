@@ -5,13 +5,14 @@ is the error e of the rounding: along a path of n steps, sqrt(sum d^2) is at lea
 triangle inequality, and sum d is at least sum d' - e n.
 
 A quick bound needs no alignment: a path passes every block of the example, so its cost is at least the sum over these
-blocks of the smallest cost to any block of the window.
+blocks of the smallest cost to any block of the window. The compiled kernel computes it from whole numbers. That takes a
+fraction of the time of an alignment, and less if only the main columns are multiplied.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, sqrt
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,16 +21,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jeanie.alignment import align
+from jeanie.alignment.backends import native
 from jeanie.encoders.matrix_product import multiply
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.search.rows import Projection, unpack_rows
+from jeanie.recogniser.search.rows import COLUMNS, Projection, unpack_rows
 
 __all__ = ["BoundedQuery", "compute_bounds", "compute_quick_bounds", "prepare_query"]
 
 _SLACK = 1e-4, 1e-6  # share and size by which a distance in float32 may be off
 _PRODUCT_SLACK = 1e-5  # of |x|^2 + |y|^2, by which a squared distance from products in float32 may be off
 _ROWS = 2048  # compared at once
+_LEVELS = 2**15 - 1  # of a number of the example in 16 bits
 _SQUARES_ROWS = 256  # the products with them stay in the cache of a processor core
 Rows = NDArray[Any]
 Numbers = NDArray[np.float64]
@@ -37,10 +40,17 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class BoundedQuery:
-    """The projected features of an example, and their rounding error."""
+    """The projected features of an example, and their rounding error.
+
+    ``whole`` has the features and their mirror image in 16 bits, ``unit`` times these whole numbers; ``whole_error`` is
+    the rounding error of both.
+    """
 
     features: Features
     error: float
+    whole: NDArray[np.int16]
+    unit: float
+    whole_error: float
 
 
 @torch.no_grad()
@@ -59,7 +69,14 @@ def prepare_query(query: Features, projection: Projection) -> BoundedQuery:
         return replace(features, values=project(features.values), second=second, mirrored=mirrored)
 
     projected = project_all(query)
-    return BoundedQuery(projected, max(errors))
+    images = torch.cat(
+        [projected.values, *([projected.mirrored.values] if projected.mirrored else [])]
+    ).double()
+    unit = max(float(images.abs().max()) / _LEVELS, 1e-30)
+    whole = (images / unit).round()
+    rounding = float((images - whole * unit).square().sum(-1).max().sqrt()) * (1 + 1e-4)
+    error = max(errors)
+    return BoundedQuery(projected, error, whole.short().numpy(), unit, error + rounding)
 
 
 def compute_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArray[np.float32]:
@@ -69,13 +86,24 @@ def compute_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDAr
     return _join(_compute_some(model, query, np.ascontiguousarray(part)) for part in _split(rows, _ROWS))
 
 
-def compute_quick_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArray[np.float32] | None:
+def compute_quick_bounds(
+    model: FewShotModel, query: BoundedQuery, rows: Rows, columns: int = COLUMNS
+) -> NDArray[np.float32] | None:
     """Return smaller bounds, without alignments, or None if the model or the rows have none.
 
     They exist for the hard minimum of squared distances, for windows of equal length without views and of one person.
+
+    Args:
+        model: The model.
+        query: The example.
+        rows: The windows.
+        columns: Number of main columns to multiply. Fewer are faster and give smaller bounds. An installation without
+            the compiled kernel multiplies all.
     """
     if not _has_squares(model, query, rows):
         return None
+    if native.is_available():
+        return _bound_nearest(model, query, rows, columns)
     return _join(_bound_squares(model, query, part, quick=True) for part in _split(rows, _SQUARES_ROWS))
 
 
@@ -97,14 +125,24 @@ def _has_squares(model: FewShotModel, query: BoundedQuery, rows: Rows) -> bool:
     return has_full_length and bool((rows["blocks"] == rows["values"].shape[1]).all())
 
 
+def _bound_nearest(model: FewShotModel, query: BoundedQuery, rows: Rows, columns: int) -> NDArray[np.float32]:
+    """Return quick bounds by the compiled kernel."""
+    count = 1 if query.features.mirrored is None or model.config.mirror_penalty is None else 2
+    sums = native.sum_nearest_squares(
+        rows["values"], rows["scale"], query.whole[:count], query.unit, COLUMNS - columns
+    )
+    steps = query.whole.shape[1]
+    return _subtract_errors(model, query, rows, sums.astype(np.float64), steps, query.whole_error)
+
+
 @torch.no_grad()
 def _bound_squares(
     model: FewShotModel, query: BoundedQuery, rows: Rows, *, quick: bool
 ) -> NDArray[np.float32]:
     """Return bounds from the squared distances between all blocks of the example and of the rows."""
-    features, penalty, options = query.features, model.config.mirror_penalty, cast(Any, model.config.align)
+    features = query.features
     images = [features.values[0]]
-    if features.mirrored is not None and penalty is not None:
+    if features.mirrored is not None and model.config.mirror_penalty is not None:
         images.append(features.mirrored.values[0])
     count, tau, blocks = len(images), images[0].shape[0], rows["values"].shape[1]
     sides = torch.cat(images).float()
@@ -115,21 +153,35 @@ def _bound_squares(
         sums, steps = costs.unflatten(1, (count, tau)).sum(2), tau
     else:
         tables += (others / unit[:, None])[:, None]
-        band = getattr(options, "band", None)
+        band = getattr(model.config.align, "band", None)
         paths = [align(table, gamma=0, band=band) for table in tables.unflatten(2, (count, tau)).unbind(2)]
         sums, steps = unit[:, None] * torch.stack(paths, 1), tau + blocks - 1
     largest = float(own + others.max())
+    least = np.maximum(sums.double().numpy() - steps * _PRODUCT_SLACK * largest, 0)
+    return _subtract_errors(model, query, rows, least, steps, query.error)
+
+
+def _subtract_errors(
+    model: FewShotModel,
+    query: BoundedQuery,
+    rows: Rows,
+    sums: Float[np.ndarray, "row image"],
+    steps: int,
+    query_error: float,
+) -> NDArray[np.float32]:
+    """Return bounds from sums of ``steps`` squared distances between rounded blocks."""
+    tau, blocks = query.features.values.shape[1], rows["values"].shape[1]
+    align: Any = model.config.align
     factor = rows["factor"].astype(np.float64)[:, None] if "factor" in (rows.dtype.names or ()) else 1.0
-    divisor = {"length": tau + blocks, "area": tau * blocks}.get(options.normalise, 1)
-    gain = (
-        factor * np.array([1.0, penalty or 1.0])[:count] * model.config.weight / model.config.unit / divisor
-    )
-    values = np.maximum(sums.double().numpy() - steps * _PRODUCT_SLACK * largest, 0) * gain
-    error = (rows["error"].astype(np.float64) + query.error)[:, None]
-    roots = np.maximum(np.sqrt(values) - error * np.sqrt(steps * gain), 0)
+    divisor = {"length": tau + blocks, "area": tau * blocks}.get(align.normalise, 1)
+    penalties = np.array([1.0, model.config.mirror_penalty or 1.0])[: sums.shape[1]]
+    gain = factor * penalties * model.config.weight / model.config.unit / divisor
+    error = (rows["error"].astype(np.float64) + query_error)[:, None]
+    roots = np.maximum(np.sqrt(sums * gain) - error * np.sqrt(steps * gain), 0)
     return _round_down(np.square(roots).min(1))
 
 
+@torch.no_grad()
 def _multiply_blocks(
     sides: Float[Tensor, "query column"], rows: Rows
 ) -> tuple[Float[Tensor, "row block query"], Float[Tensor, " row"], float]:

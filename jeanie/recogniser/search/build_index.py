@@ -29,7 +29,7 @@ from jeanie.compute.tasks import map_tasks
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.search.cache import FeatureRecipe, RowFile, build_cache, list_entries
+from jeanie.recogniser.search.cache import FeatureRecipe, RowFile, build_cache, list_entries, read_batches
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.index import (
     FORMAT,
@@ -301,7 +301,7 @@ def _encode_file(
     middle = centroids[file.entry.duration_step]
     lengths = np.square(middle).sum(1)
     codes, cells = [], []
-    for rows in file.read_in_parts():
+    for _, rows in read_batches([file]):
         vectors = codec.project(average_segments_of_rows(rows))
         codes.append(codec.encode(vectors))
         cells.append((lengths - 2 * vectors @ middle.T).argmin(1).astype(np.int32))

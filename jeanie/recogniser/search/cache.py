@@ -8,6 +8,7 @@ entry without its JSON file is incomplete and is computed again.
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
+from jeanie.recogniser.search.clip_states import group_clips
 from jeanie.recogniser.search.encoding import Segments, encode_segments
 from jeanie.recogniser.search.rows import Projection, are_intact, build_row_type, pack_rows
 from jeanie.recogniser.search.windows import count_window_frames, cut_windows
@@ -41,13 +43,14 @@ __all__ = [
     "is_cache_file",
     "is_current",
     "list_entries",
+    "read_batches",
     "read_numbered",
 ]
 
 FORMAT = 3
 _WINDOWS = 16384  # per file
-_PART = 2048  # rows read at once
-_CLIPS = 64  # per entry at most, and half as many on average
+_BATCH = 1024  # rows read at once
+_MANY = 8  # from one in so many rows, a file is read as a whole
 _FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.(rows|safetensors))|clips\.json")
 
 
@@ -97,29 +100,24 @@ class RowFile:
         except (OSError, ValueError) as error:
             raise DamagedRows(self, str(error)) from None
 
-    def read(self, places: NDArray[np.int64]) -> NDArray[Any]:
+    def read(self, places: NDArray[np.int64], buffer: bytearray | None = None) -> NDArray[Any]:
         """Return a copy of some rows, after a check of their sums.
 
-        Raises:
-            DamagedRows: If the file or a row is damaged.
-        """
-        return self._check(self.open()[places])
-
-    def read_in_parts(self) -> Iterator[NDArray[Any]]:
-        """Yield all rows in the memory map, after a check of their sums.
+        Many rows are read through the buffer, if there is one: a memory map would take longer.
 
         Raises:
             DamagedRows: If the file or a row is damaged.
         """
-        rows = self.open()
-        for start in range(0, self.count, _PART):
-            yield self._check(rows[start : start + _PART])
-
-    def _check(self, rows: NDArray[Any]) -> NDArray[Any]:
-        windows = rows["window"]
-        is_inside = (windows[:, 0] >= 0) & (windows[:, 0] < len(self.entry.clips)) & (windows[:, 1] >= 0)
-        if not are_intact(rows) or not bool((is_inside & (windows[:, 1] < windows[:, 2])).all()):
-            raise DamagedRows(self, "rows are damaged")
+        if buffer is None or len(places) * _MANY < self.count:
+            rows = self.open()[places]
+        else:
+            size = self.count * self.kind.itemsize
+            buffer.extend(bytes(max(0, size - len(buffer))))
+            whole = np.frombuffer(memoryview(buffer)[:size], self.kind)
+            list(_read_into(self, whole, 0))
+            rows = whole[places]
+            del whole
+        _locate_rows([(self, len(rows))], rows)
         return rows
 
 
@@ -129,6 +127,67 @@ class DamagedRows(DataError):
     def __init__(self, file: RowFile, reason: str) -> None:
         super().__init__(f"{file.path}: {reason}")
         self.file = file
+
+
+def read_batches(files: Sequence[RowFile]) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
+    """Yield the windows (clip of the archive, start, end) and rows of files, in order, after a check of their sums.
+
+    A batch has rows of one type. The next batch overwrites it: the system needs longer to provide new memory, or a
+    memory map, than to read the rows.
+
+    Raises:
+        DamagedRows: If a file or a row is damaged.
+    """
+    for kind, group in groupby(files, lambda file: file.kind):
+        buffer = np.empty(_BATCH, kind)
+        parts: list[tuple[RowFile, int]] = []
+        filled = 0
+        for file in group:
+            for count in _read_into(file, buffer, filled):
+                parts.append((file, count))
+                filled += count
+                if filled == _BATCH:
+                    yield _locate_rows(parts, buffer), buffer
+                    parts, filled = [], 0
+        if filled:
+            yield _locate_rows(parts, buffer[:filled]), buffer[:filled]
+
+
+def _read_into(file: RowFile, buffer: NDArray[Any], filled: int) -> Iterator[int]:
+    """Read a file to the buffer behind ``filled`` rows; yield the number of rows. A full buffer is filled again."""
+    try:
+        with file.path.open("rb") as stream:
+            left = file.count
+            if os.fstat(stream.fileno()).st_size != left * file.kind.itemsize:
+                raise ValueError("wrong size")
+            while left:
+                some = buffer[filled : filled + left]
+                if stream.readinto(some.view(np.uint8).data) != some.nbytes:
+                    raise ValueError("wrong size")
+                yield len(some)
+                left -= len(some)
+                filled = 0
+    except (OSError, ValueError) as error:
+        raise DamagedRows(file, str(error)) from None
+
+
+def _locate_rows(parts: Sequence[tuple[RowFile, int]], rows: NDArray[Any]) -> NDArray[np.int32]:
+    """Return clip of the archive, start and end of rows. The first part says how many of the first rows are whose.
+
+    Raises:
+        DamagedRows: If a row is damaged.
+    """
+    counts = [count for _, count in parts]
+    first = np.repeat([file.entry.clips.start for file, _ in parts], counts)
+    clips = np.repeat([len(file.entry.clips) for file, _ in parts], counts)
+    windows: NDArray[np.int32] = rows["window"].copy()
+    clip, start, end = windows.T
+    is_good = are_intact(rows) & (clip >= 0) & (clip < clips) & (start >= 0) & (start < end)
+    if not bool(is_good.all()):
+        place = int(np.searchsorted(np.cumsum(counts), is_good.argmin(), "right"))
+        raise DamagedRows(parts[place][0], "rows are damaged")
+    windows[:, 0] += first.astype(np.int32)
+    return windows
 
 
 def read_numbered(
@@ -143,9 +202,10 @@ def read_numbered(
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     owners = np.searchsorted(starts, ordered, "right") - 1
+    buffer = bytearray()
     for owner in np.unique(owners).tolist():
-        here = owners == owner
-        yield files[owner], order[here], files[owner].read(ordered[here] - starts[owner])
+        here = slice(*np.searchsorted(owners, [owner, owner + 1]))
+        yield files[owner], order[here], files[owner].read(ordered[here] - starts[owner], buffer)
 
 
 def is_cache_file(path: Path) -> bool:
@@ -176,7 +236,7 @@ def list_entries(
     key_parts = [FORMAT, fingerprint(recipe.model), hash_bytes(projection), recipe.stride, recipe.rate]
     start = hashlib.sha256(json.dumps(key_parts).encode())
     entries = []
-    for clips in _group_clips(states):
+    for clips in group_clips(states):
         content = start.copy()
         content.update(json.dumps([states[clip] for clip in clips]).encode())
         for duration_step in duration_steps:
@@ -184,16 +244,6 @@ def list_entries(
             full.update(str(duration_step).encode())
             entries.append(CacheEntry(full.hexdigest()[:32], duration_step, clips))
     return entries
-
-
-def _group_clips(states: Sequence[str]) -> Iterator[range]:
-    """Yield ranges of clips. Where a range ends depends on its last clip, so that other ranges stay as they are."""
-    start, share = 0, max(1, _CLIPS // 2)
-    for clip, state in enumerate(states):
-        is_end = int(hash_bytes(state)[:8], 16) % share == 0
-        if is_end or clip + 1 - start == _CLIPS or clip + 1 == len(states):
-            yield range(start, clip + 1)
-            start = clip + 1
 
 
 def build_cache(

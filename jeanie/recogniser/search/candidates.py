@@ -17,15 +17,24 @@ from jeanie.datasets.dataset import Dataset
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.search.encoding import Segments, encode_segments
+from jeanie.skeleton.motion import Motion
 
-__all__ = ["Candidates", "CandidatesMissing", "Window", "compute_distances", "compute_overlap", "find_best"]
+__all__ = [
+    "Candidates",
+    "CandidatesMissing",
+    "RecentMotions",
+    "Window",
+    "compute_distances",
+    "compute_overlap",
+    "find_best",
+]
 
-_BATCH = (
-    16  # windows that are always compared at once, so that rounding does not depend on how many are evaluated
-)
-_FIRST = 32  # windows evaluated before the first check of the bounds
+# windows that are always compared at once, so that rounding does not depend on how many are evaluated
+_BATCH = 48
+_FIRST = 48  # windows evaluated before the first check of the bounds
 _MOST = 512
-_TIGHTENED = 1024, 8192  # windows whose bounds are tightened at once: the first ones, and later ones
+_KEPT_FRAMES = 100_000  # of recordings in memory
+_TIGHTENED = 1024, 2**16  # windows whose bounds are tightened at once: the first ones, and later ones
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,15 @@ class Candidates:
     Args:
         windows: The windows.
         bounds: A lower bound per window.
-        tighten: Returns better bounds of the windows at some places; without it there are no better ones.
+        tighten: Returns better bounds of the windows at some places, at least of those whose bounds are not above a
+            limit; without it there are no better ones.
         seen: Number of windows that were compared with the example in any form, by default ``windows``.
         floor: Smallest bound of a window that was left out to save memory.
     """
 
     windows: NDArray[np.int32]
     bounds: NDArray[np.float32]
-    tighten: Callable[[NDArray[np.int64]], NDArray[np.float32]] | None = None
+    tighten: Callable[[NDArray[np.int64], float], NDArray[np.float32]] | None = None
     seen: int | None = None
     floor: float = np.inf
 
@@ -77,6 +87,21 @@ class Candidates:
         return len(self.bounds) if self.seen is None else self.seen
 
 
+class RecentMotions:
+    """The recordings of an archive. The last ones that were read stay in memory, because a search reads them again."""
+
+    def __init__(self, archive: Dataset) -> None:
+        self._archive = archive
+        self._kept: dict[int, Motion] = {}
+
+    def __getitem__(self, clip: int) -> Motion:
+        motion = self._kept.pop(clip, None) or self._archive.motions[clip]
+        self._kept[clip] = motion
+        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _KEPT_FRAMES:
+            del self._kept[next(iter(self._kept))]
+        return motion
+
+
 class CandidatesMissing(Exception):
     """The result of a search may contain windows that were left out of the candidates."""
 
@@ -84,7 +109,7 @@ class CandidatesMissing(Exception):
 def find_best(
     model: FewShotModel,
     query: Features,
-    archive: Dataset,
+    motions: RecentMotions,
     candidates: Candidates,
     k: int,
     overlap: float,
@@ -109,11 +134,11 @@ def find_best(
         near = waiting[: int(np.searchsorted(bounds[waiting], limit, "right"))]
         positions = _choose(candidates.windows, bounds, near, best, overlap, step)
         if len(positions):
-            evaluated += _evaluate(model, query, archive, candidates.windows[positions])
+            evaluated += _evaluate(model, query, motions, candidates.windows[positions])
             waiting = waiting[~np.isin(waiting, positions)]
             evaluated.sort(key=lambda window: window.order)
             best = _suppress_overlaps(evaluated, k, overlap)
-            step = min(2 * step, _MOST)
+            step = min(step + _FIRST, _MOST)
             continue
         last = min(done + _TIGHTENED[done > 0], int(np.searchsorted(loose, limit, "right")))
         if last <= done:
@@ -122,7 +147,7 @@ def find_best(
             return best, len(evaluated)
         some, done = order[done:last], last
         if candidates.tighten is not None:
-            bounds[some] = np.maximum(bounds[some], candidates.tighten(some))
+            bounds[some] = np.maximum(bounds[some], candidates.tighten(some, limit))
         waiting = np.concatenate([waiting, some])
         waiting = waiting[np.argsort(bounds[waiting], kind="stable")]
 
@@ -155,13 +180,13 @@ def _choose(
 
 
 def _evaluate(
-    model: FewShotModel, query: Features, archive: Dataset, windows: NDArray[np.int32]
+    model: FewShotModel, query: Features, motions: RecentMotions, windows: NDArray[np.int32]
 ) -> list[Window]:
-    """Return windows with their distances. A recording is read once."""
+    """Return windows with their distances."""
     order = np.lexsort((windows[:, 1], windows[:, 2] - windows[:, 1], windows[:, 0]))
     rows: list[list[int]] = windows[order].tolist()
     segments = (
-        Segments(clip, archive.motions[clip], [(start, end) for _, start, end in group])
+        Segments(clip, motions[clip], [(start, end) for _, start, end in group])
         for clip, group in groupby(rows, lambda row: row[0])
     )
     distances = compute_distances(model, query, segments)

@@ -6,6 +6,7 @@ file is read once; ``clips.json`` in the cache keeps its state together with the
 
 import json
 import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from jeanie.datasets.dataset import Dataset, FileDataset
 from jeanie.errors import JeanieError
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["read_clip_states"]
+__all__ = ["group_clips", "read_clip_states"]
 
 _INDEX = "clips.json"
 _ROW_FIELDS = ("frames", "persons", "rate", "layout", "checksum")
 _MAX_BYTES = 2**28
+_CLIPS = 64  # per entry of a cache at most, and half as many on average
 
 
 def read_clip_states(archive: Dataset, cache: Path | None = None) -> list[str] | None:
@@ -79,6 +81,7 @@ def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[
     How a file is read, such as its unit, is part of the key in the index, because it changes the content.
     """
     index = _read_index(cache)
+    known_count = len(index)
     keys = [
         f"{hash_bytes(pickle.dumps((archive.read, clip)))[:16]} {file}"
         for clip, file in zip(archive.clips, files, strict=True)
@@ -92,7 +95,7 @@ def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[
                 states.append(file)
                 continue
         states.append(index[file])
-    if any(file in index for file in keys):
+    if len(index) > known_count:
         cache.mkdir(parents=True, exist_ok=True)
         write_atomically(cache / _INDEX, json.dumps(_read_index(cache) | index).encode())
     return states
@@ -110,3 +113,13 @@ def _read_index(cache: Path) -> dict[str, str]:
     if not isinstance(states, dict) or not all(isinstance(value, str) for value in states.values()):
         return {}
     return states
+
+
+def group_clips(states: Sequence[str]) -> Iterator[range]:
+    """Yield ranges of clips. Where a range ends depends on its last clip, so that other ranges stay as they are."""
+    start, share = 0, max(1, _CLIPS // 2)
+    for clip, state in enumerate(states):
+        is_end = int(hash_bytes(state)[:8], 16) % share == 0
+        if is_end or clip + 1 - start == _CLIPS or clip + 1 == len(states):
+            yield range(start, clip + 1)
+            start = clip + 1

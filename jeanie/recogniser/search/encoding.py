@@ -29,6 +29,8 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["Segments", "encode_segments", "encode_windows", "get_fast_encoder"]
 
 _TOGETHER = 64  # windows encoded at once: more do not fit into the cache of a processor core
+_Core = tuple[torch.dtype, tuple[Tensor, Tensor] | None]
+_cores: WeakKeyDictionary[Motion, _Core] = WeakKeyDictionary()
 _encoders: WeakKeyDictionary[FewShotModel, tuple[tuple[int, ...], FastTemporalEncoder]] = WeakKeyDictionary()
 
 
@@ -196,7 +198,7 @@ def _prepare_segments(
     model: FewShotModel, fast: FastTemporalEncoder | None, segment: Segments, step: int
 ) -> Iterator[tuple[int, _Input]]:
     """Yield the number of the first window and some prepared windows."""
-    core = _convert_to_core(model, segment.motion)
+    core = _get_core(model, segment.motion)
     frames = model.config.inputs.prepare.frames or CANONICAL_FRAMES
     is_fast = fast is not None and FastTemporalEncoder.takes(frames)
     first = 0
@@ -215,16 +217,24 @@ def _prepare_segments(
             first += len(some)
 
 
-def _convert_to_core(
+def _get_core(
     model: FewShotModel, motion: Motion
 ) -> tuple[Float[Tensor, "frame 15 3"], Bool[Tensor, " 15"]] | None:
+    """Return ``_convert_to_core`` of a recording, which is computed once as long as the motion lives."""
+    if model.config.inputs.prepare.body != "canonical" or model.components:
+        return None
+    entry = _cores.get(motion)
+    if entry is None or entry[0] != model.dtype:
+        entry = model.dtype, _convert_to_core(model.dtype, motion)
+        _cores[motion] = entry
+    return entry[1]
+
+
+def _convert_to_core(
+    dtype: torch.dtype, motion: Motion
+) -> tuple[Float[Tensor, "frame 15 3"], Bool[Tensor, " 15"]] | None:
     """Return the core joints of a recording and which of them are known, or None if windows are prepared one by one."""
-    if (
-        model.config.inputs.prepare.body != "canonical"
-        or model.components
-        or motion.persons != 1
-        or not bool(motion.valid.flatten(1).any(1).all())
-    ):
+    if motion.persons != 1 or not bool(motion.valid.flatten(1).any(1).all()):
         return None
     core = convert(motion, CORE)
     present = core.valid[:, 0].any(0)
@@ -234,7 +244,7 @@ def _convert_to_core(
     if core.layout.up == "z":
         x, y, z = joints.unbind(-1)
         joints = torch.stack([x, z, -y], -1)
-    return joints.to(model.dtype), present
+    return joints.to(dtype), present
 
 
 @lru_cache(64)

@@ -24,6 +24,7 @@ from jeanie.recogniser.search.cache import (
     list_entries,
 )
 from jeanie.recogniser.search.candidates import (
+    RecentMotions,
     Window,
     compute_distances,
     compute_overlap,
@@ -37,6 +38,7 @@ from jeanie.skeleton.motion import Motion
 
 __all__ = ["Match", "SearchResult", "find"]
 
+_CLIPS = 16  # whose matches are refined together
 _SHIFTS = (0.0, -0.5, -0.25, 0.25, 0.5)  # of a stride
 _LENGTHS = (1.0, 0.84, 0.92, 1.09, 1.19)  # of a window; select_duration_steps are 1.41 apart
 
@@ -145,10 +147,12 @@ def find(
     stride, overlap, rate = float(stride), float(overlap), float(rate)
     query = _encode_query(model, example)
     duration_steps = select_duration_steps(len(example) / (example.rate or rate), stretch)
-    projection = compute_projection(model)
+    projection, motions = compute_projection(model), RecentMotions(archive)
     if cache is not None and projection is not None and prune and exact is not True:
         recipe = FeatureRecipe(model, archive, Path(cache), stride, rate, projection)
-        searched = search_index(recipe, query, duration_steps, k, overlap, may_be_small=exact is False)
+        searched = search_index(
+            recipe, query, motions, duration_steps, k, overlap, may_be_small=exact is False
+        )
     else:
         searched = None
     bad: list[tuple[str, str]] = []
@@ -166,8 +170,8 @@ def find(
             build = partial(
                 build_cache, recipe, work, jobs=jobs, cluster=cluster, skip_bad=skip_bad, progress=progress
             )
-            searched, bad = _find_all(recipe, query, k, overlap, prune, build)
-    matches = _refine(model, query, archive, searched.best, stride, overlap, refine)
+            searched, bad = _find_all(recipe, query, motions, k, overlap, prune, build)
+    matches = _refine(model, query, motions, searched.best, stride, overlap, refine)
     return SearchResult(
         tuple(matches), searched.windows, searched.compared, tuple(bad),
         searched.looked_at, searched.exact, searched.recall,
@@ -203,6 +207,7 @@ def _make_match(motion: Motion, window: Window) -> Match:
 def _find_all(
     recipe: FeatureRecipe,
     query: Features,
+    motions: RecentMotions,
     k: int,
     overlap: float,
     prune: bool,
@@ -214,7 +219,7 @@ def _find_all(
     while True:
         files, bad = build()
         try:
-            return find_all(recipe.model, query, bounded, recipe.archive, files, k, overlap), bad
+            return find_all(recipe.model, query, bounded, motions, files, k, overlap), bad
         except DamagedRows as error:
             if error.file.path in repaired:
                 raise
@@ -225,49 +230,73 @@ def _find_all(
 def _refine(
     model: FewShotModel,
     query: Features,
-    archive: Dataset,
+    recordings: RecentMotions,
     best: Sequence[Window],
     stride: float,
     overlap: float,
     refine: bool,
 ) -> list[Match]:
     """Return the best windows as matches, sorted by distance; with ``refine``, with better ends."""
+    ordered = sorted(best, key=lambda window: window.clip)
+    groups = [(clip, list(windows)) for clip, windows in groupby(ordered, lambda window: window.clip)]
     matches: list[Match] = []
-    for clip, windows in groupby(sorted(best, key=lambda window: window.clip), lambda window: window.clip):
-        motion = archive.motions[clip]
-        in_clip = [_make_match(motion, window) for window in windows]
-        matches += _refine_matches(model, query, motion, in_clip, stride, overlap) if refine else in_clip
+    for first in range(0, len(groups), _CLIPS):
+        some = groups[first : first + _CLIPS]
+        motions = [recordings[clip] for clip, _ in some]
+        by_clip = [
+            [_make_match(motion, window) for window in windows]
+            for motion, (_, windows) in zip(motions, some, strict=True)
+        ]
+        if refine:
+            _refine_matches(model, query, motions, by_clip, stride, overlap)
+        matches += chain.from_iterable(by_clip)
     return sorted(matches, key=lambda match: (match.distance, match.clip, match.start, match.end))
 
 
 def _refine_matches(
     model: FewShotModel,
     query: Features,
-    motion: Motion,
-    matches: Sequence[Match],
+    motions: Sequence[Motion],
+    by_clip: Sequence[list[Match]],
     stride: float,
     overlap: float,
-) -> list[Match]:
-    """Return the matches of one clip with the best start and end near those of their windows, with little overlap."""
-    best = list(matches)
-    for index, match in enumerate(matches):
-        others = [other for i, other in enumerate(best) if i != index]
-        lengths = dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS)
-        places = (_list_segments_around(match, length, len(motion), stride) for length in lengths)
-        shifted = [replace(match, start=start, end=end) for start, end in chain.from_iterable(places)]
-        candidates = [
-            candidate
-            for candidate in shifted
-            if (candidate.start, candidate.end) != (match.start, match.end)
-            and not any(compute_overlap(candidate, other) > overlap for other in others)
-            and _is_visible(motion, candidate)
+) -> None:
+    """Replace the matches of each clip by segments with the best start and end near theirs, with little overlap.
+
+    One match of each clip at a time, so that the segments of all clips are encoded together.
+    """
+    for turn in range(max(map(len, by_clip), default=0)):
+        chosen = [
+            _list_candidates(motion, matches, turn, stride, overlap) if turn < len(matches) else []
+            for motion, matches in zip(motions, by_clip, strict=True)
         ]
-        segments = Segments(None, motion, [(candidate.start, candidate.end) for candidate in candidates])
-        distances = compute_distances(model, query, [segments])
-        for candidate, distance in zip(candidates, distances, strict=True):
-            if distance < best[index].distance:
-                best[index] = replace(candidate, distance=distance)
-    return best
+        segments = [
+            Segments(None, motion, [(candidate.start, candidate.end) for candidate in candidates])
+            for motion, candidates in zip(motions, chosen, strict=True)
+        ]
+        distances = iter(compute_distances(model, query, segments))
+        for matches, candidates in zip(by_clip, chosen, strict=True):
+            for candidate in candidates:
+                distance = next(distances)
+                if distance < matches[turn].distance:
+                    matches[turn] = replace(candidate, distance=distance)
+
+
+def _list_candidates(
+    motion: Motion, matches: Sequence[Match], place: int, stride: float, overlap: float
+) -> list[Match]:
+    """Return other segments near a match that do not overlap the other matches of the clip too much."""
+    match, others = matches[place], [*matches[:place], *matches[place + 1 :]]
+    lengths = dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS)
+    places = (_list_segments_around(match, length, len(motion), stride) for length in lengths)
+    shifted = (replace(match, start=start, end=end) for start, end in chain.from_iterable(places))
+    return [
+        candidate
+        for candidate in shifted
+        if (candidate.start, candidate.end) != (match.start, match.end)
+        and not any(compute_overlap(candidate, other) > overlap for other in others)
+        and _is_visible(motion, candidate)
+    ]
 
 
 def _list_segments_around(match: Match, length: int, frames: int, stride: float) -> list[tuple[int, int]]:

@@ -1,14 +1,13 @@
 """Search with bounds: all rows of an archive, or those that an index proposes."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.dataset import Dataset
 from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.search.bounds import (
@@ -17,13 +16,21 @@ from jeanie.recogniser.search.bounds import (
     compute_quick_bounds,
     prepare_query,
 )
-from jeanie.recogniser.search.cache import DamagedRows, FeatureRecipe, RowFile, read_numbered
-from jeanie.recogniser.search.candidates import Candidates, CandidatesMissing, Window, find_best
+from jeanie.recogniser.search.cache import DamagedRows, FeatureRecipe, RowFile, read_batches, read_numbered
+from jeanie.recogniser.search.candidates import (
+    Candidates,
+    CandidatesMissing,
+    RecentMotions,
+    Window,
+    find_best,
+)
 from jeanie.recogniser.search.index import IndexDamaged, SearchIndex, find_index_path, open_index
 
 __all__ = ["Searched", "collect_candidates", "find_all", "locate_rows", "propose_candidates", "search_index"]
 
 _LARGE = 500_000  # windows from which an index is used
+_MAIN_COLUMNS = 16  # multiplied for the first bounds of all windows
+_JOINED = 1024  # rows whose bounds are tightened at once
 _KEPT = 2**20  # windows whose bounds an exact search keeps in memory
 
 
@@ -43,7 +50,7 @@ def find_all(
     model: FewShotModel,
     query: Features,
     bounded: BoundedQuery | None,
-    archive: Dataset,
+    motions: RecentMotions,
     files: Sequence[RowFile],
     k: int,
     overlap: float,
@@ -55,10 +62,10 @@ def find_all(
     """
     candidates = collect_candidates(model, bounded, files, _KEPT)
     try:
-        best, compared = find_best(model, query, archive, candidates, k, overlap)
+        best, compared = find_best(model, query, motions, candidates, k, overlap)
     except CandidatesMissing:
         candidates = collect_candidates(model, bounded, files)
-        best, compared = find_best(model, query, archive, candidates, k, overlap)
+        best, compared = find_best(model, query, motions, candidates, k, overlap)
     return Searched(best, candidates.count, candidates.count, compared, True, 1.0)
 
 
@@ -77,26 +84,53 @@ def collect_candidates(
         DamagedRows: If a file is damaged.
     """
     kept, has_quick = _Kept(most), False
-    for file in files:
-        for rows in file.read_in_parts():
-            if query is None:
-                bounds = np.full(len(rows), -np.inf, np.float32)
-            else:
-                quick = compute_quick_bounds(model, query, rows)
-                has_quick |= quick is not None
-                bounds = compute_bounds(model, query, rows) if quick is None else quick
-            kept.add(locate_rows(file, rows), bounds)
+    for some, rows in read_batches(files):
+        if query is None:
+            bounds = np.full(len(rows), -np.inf, np.float32)
+        else:
+            quick = compute_quick_bounds(model, query, rows, _MAIN_COLUMNS)
+            has_quick |= quick is not None
+            bounds = compute_bounds(model, query, rows) if quick is None else quick
+        kept.add(some, bounds)
     windows, least, numbers = kept.join()
     if query is None or not has_quick:
         return Candidates(windows, least, None, kept.seen, kept.floor)
 
-    def tighten(places: NDArray[np.int64]) -> NDArray[np.float32]:
+    def tighten(places: NDArray[np.int64], limit: float) -> NDArray[np.float32]:
         tight = np.empty(len(places), np.float32)
-        for _, at, rows in read_numbered(files, numbers[places]):
-            tight[at] = compute_bounds(model, query, rows)
+        for at, rows in _join_rows(read_numbered(files, numbers[places])):
+            tight[at] = _compute_bounds_below(model, query, rows, limit)
         return tight
 
     return Candidates(windows, least, tighten, kept.seen, kept.floor)
+
+
+def _join_rows(
+    pieces: Iterable[tuple[RowFile, NDArray[np.int64], NDArray[Any]]],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Yield places and rows of several files at once: many small computations would take longer."""
+    places: list[NDArray[np.int64]] = []
+    waiting: list[NDArray[Any]] = []
+    for _, at, rows in pieces:
+        if waiting and (waiting[0].dtype != rows.dtype or sum(map(len, waiting)) >= _JOINED):
+            yield np.concatenate(places), np.concatenate(waiting)
+            places, waiting = [], []
+        places.append(at)
+        waiting.append(rows)
+    if waiting:
+        yield np.concatenate(places), np.concatenate(waiting)
+
+
+def _compute_bounds_below(
+    model: FewShotModel, query: BoundedQuery, rows: NDArray[Any], limit: float
+) -> NDArray[np.float32]:
+    """Return bounds of rows: quick ones where they are above the limit, better ones elsewhere."""
+    quick = compute_quick_bounds(model, query, rows)
+    if quick is None:
+        return compute_bounds(model, query, rows)
+    near = np.flatnonzero(quick <= limit)
+    quick[near] = compute_bounds(model, query, rows[near])
+    return quick
 
 
 class _Kept:
@@ -153,6 +187,7 @@ def propose_candidates(
 def search_index(
     recipe: FeatureRecipe,
     query: Features,
+    motions: RecentMotions,
     duration_steps: Sequence[int],
     k: int,
     overlap: float,
@@ -175,6 +210,6 @@ def search_index(
             return None
         proposal = index.propose(bounded, duration_steps)
         candidates = propose_candidates(recipe.model, bounded, index, proposal.numbers)
-        best, compared = find_best(recipe.model, query, recipe.archive, candidates, k, overlap)
+        best, compared = find_best(recipe.model, query, motions, candidates, k, overlap)
         return Searched(best, windows, proposal.looked_at, compared, False, index.recall)
     return None

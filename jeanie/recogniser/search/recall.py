@@ -12,7 +12,7 @@ import torch
 
 from jeanie.recogniser.search.bounds import BoundedQuery, prepare_query
 from jeanie.recogniser.search.cache import FeatureRecipe
-from jeanie.recogniser.search.candidates import Window, compute_overlap
+from jeanie.recogniser.search.candidates import RecentMotions, Window, compute_overlap
 from jeanie.recogniser.search.index import SearchIndex
 from jeanie.recogniser.search.proposals import find_all, locate_rows
 from jeanie.recogniser.search.windows import select_duration_steps
@@ -65,12 +65,13 @@ def _draw_samples(recipe: FeatureRecipe, index: SearchIndex, count: int) -> list
     assert recipe.projection is not None
     model, files = recipe.model, index.list_files()
     sizes = [file.count for file in files]
+    motions = RecentMotions(recipe.archive)
     random = np.random.default_rng(_SEED)
     numbers = random.choice(sum(sizes), min(count, sum(sizes)), replace=False)
     samples = []
     for file, rows in [piece for number in numbers for piece in index.read_rows(np.array([number]))]:
         clip, start, end = locate_rows(file, rows)[0].tolist()
-        motion = recipe.archive.motions[clip]
+        motion = motions[clip]
         example = motion[start:end]
         with torch.no_grad():
             query = model.features(model.collate([example]), "query")
@@ -78,7 +79,7 @@ def _draw_samples(recipe: FeatureRecipe, index: SearchIndex, count: int) -> list
         steps = tuple(step for step in select_duration_steps(seconds, _STRETCH) if step in index.cells)
         bounded = prepare_query(query, recipe.projection)
         some = [file for file in files if file.entry.duration_step in steps]
-        best = find_all(model, query, bounded, recipe.archive, some, _MATCHES, _OVERLAP).best
+        best = find_all(model, query, bounded, motions, some, _MATCHES, _OVERLAP).best
         example_window = Window(0.0, clip, start, end)
         expected = [
             window for window in best if window.clip != clip or not compute_overlap(window, example_window)

@@ -149,9 +149,10 @@ def _scale_back(rows: Rows, values: str, scale: str) -> Tensor:
     return torch.from_numpy(rows[values].astype(np.float32) * rows[scale].reshape(shape))
 
 
-def are_intact(rows: Rows) -> bool:
-    """Return whether the words of every row add up to the fixed sum."""
-    return bool((_add_words(rows) == _CHECK).all())
+def are_intact(rows: Rows) -> NDArray[np.bool_]:
+    """Return per row whether its words add up to the fixed sum."""
+    is_intact: NDArray[np.bool_] = _add_words(rows) == _CHECK
+    return is_intact
 
 
 def _add_words(rows: Rows) -> NDArray[np.int32]:

@@ -1,5 +1,7 @@
 """Rows in 8 bits: bounds are never above distances, and leaving windows out by them changes no result."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from movements import open_clip
 
+from jeanie.alignment.backends import native
 from jeanie.errors import DataError
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
@@ -65,10 +68,10 @@ def test_bounds_of_random_features_are_never_above_the_distance(changes, seed, s
     rows = pack_rows(support, torch.zeros(7, 3, dtype=torch.int32), projection)
     whole = model.compare(query, support)[0]
     prepared = prepare_query(query, projection)
-    for compute in (compute_bounds, compute_quick_bounds):
+    for compute in (compute_bounds, compute_quick_bounds, partial(compute_quick_bounds, columns=16)):
         bounds = compute(model, prepared, rows)
         assert bounds is None or (torch.from_numpy(bounds) <= whole + 1e-5 * whole.abs()).all()
-    assert are_intact(rows)
+    assert are_intact(rows).all()
 
 
 @pytest.mark.parametrize("changes", COMPARISONS.values(), ids=COMPARISONS)
@@ -108,6 +111,63 @@ def test_a_projection_of_all_directions_leaves_nothing_out():
     columns, noise = projection.project(inside)
     assert (columns[..., -1] <= noise).all()
     assert (noise < 2e-2).all()
+
+
+def sum_nearest(example, window, first):
+    """The smallest distance of every block of an example, by scalars; earlier columns count by their lengths."""
+    total = 0.0
+    for x in example:
+        squares = []
+        for y in window:
+            rest = sum((a - b) ** 2 for a, b in zip(x[first:], y[first:], strict=True))
+            squares.append(rest + (np.linalg.norm(x[:first]) - np.linalg.norm(y[:first])) ** 2)
+        total += min(squares)
+    return total
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 7, 6), (2, 32, 32, 56), (1, 9, 4, 17)], ids=str)
+@pytest.mark.parametrize("skipped", [0, 1, 5])
+@pytest.mark.parametrize("size", [1, 127], ids=["small", "full"])
+def test_the_kernel_sums_the_nearest_squares(shape, skipped, size):
+    """Numbers of all sizes up to the limits of 8 and 16 bits; no sum is above the true one, and none is far below."""
+    images, example_blocks, blocks, columns = shape
+    first = min(skipped, columns - 1)
+    random = np.random.default_rng(0)
+    kind = np.dtype([("values", "i1", (blocks, columns)), ("scale", "<f4"), ("odd", "i1", 3)])
+    rows = np.zeros(5, kind)
+    rows["values"] = random.integers(-size, size + 1, (5, blocks, columns))
+    rows["scale"] = random.random(5) + 0.1
+    example = random.integers(-258 * size, 258 * size + 1, (images, example_blocks, columns)).astype(np.int16)
+    example[0, 0] = 258 * rows["values"][0, 0].astype(np.int16)
+    unit = float(rows["scale"][0]) / 258
+    sums = native.sum_nearest_squares(rows["values"], rows["scale"], example, unit, first)
+    for place, row in enumerate(rows[:2]):
+        window = row["values"].astype(float) * float(row["scale"])
+        for image in range(images):
+            expected = sum_nearest(unit * example[image].astype(float), window, first)
+            largest = (
+                np.square(window).sum(1).max() + np.square(unit * example[image].astype(float)).sum(1).max()
+            )
+            assert expected - 4e-6 * example_blocks * largest <= sums[place, image] <= expected * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("columns", [8, 16, COLUMNS])
+def test_quick_bounds_of_fewer_columns_are_smaller(columns):
+    """The bound of all columns, by torch instead of the kernel, is nearly the same as by the kernel."""
+    model = FewShotModel.raw(RAW.with_values({"inputs.prepare.layout": "core15", **COMPARISONS["squares"]}))
+    projection = make_projection(3)
+    support = Features(torch.randn(300, 8, SIZE) + projection.centre, torch.full((300,), 8))
+    rows = pack_rows(support, torch.zeros(300, 3, dtype=torch.int32), projection)
+    query = prepare_query(
+        Features(torch.randn(1, 6, SIZE) + projection.centre, torch.tensor([6])), projection
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "is_available", lambda: False)
+        reference = compute_quick_bounds(model, query, rows)
+    bounds = compute_quick_bounds(model, query, rows, columns)
+    assert (bounds <= reference * (1 + 1e-3)).all()
+    if columns == COLUMNS:
+        assert np.allclose(bounds, reference, rtol=2e-3)
 
 
 @pytest.mark.errors
@@ -167,7 +227,7 @@ def test_leaving_out_by_bounds_is_exact(seed, k, overlap, slack, is_loose, share
     floor = float(np.delete(bounds, kept).min(initial=np.inf))
     known = {tuple(window): distance for window, distance in zip(windows.tolist(), distances, strict=True)}
     expected = find_by_sorting(known, k, overlap)
-    options = {"tighten": lambda places: tight[kept][places], "floor": floor}
+    options = {"tighten": lambda places, limit: tight[kept][places], "floor": floor}
     known = {window: known[window] for window in map(tuple, windows[kept].tolist())}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FIRST", 3)

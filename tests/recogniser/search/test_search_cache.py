@@ -17,8 +17,8 @@ from jeanie.datasets.formats.npz import write_npz
 from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.search import cache as shards
-from jeanie.recogniser.search import encoding
-from jeanie.recogniser.search.cache import DamagedRows, is_cache_file, is_current
+from jeanie.recogniser.search import clip_states, encoding
+from jeanie.recogniser.search.cache import DamagedRows, is_cache_file, is_current, read_batches
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.find import find
 from jeanie.recogniser.search.rows import compute_projection
@@ -29,7 +29,7 @@ from jeanie.recogniser.search.windows import (
 
 def test_features_are_kept_and_go_on_where_they_were(model, archive, tmp_path, monkeypatch):
     """A search that is stopped after the second clip computes only the rest when it is started again."""
-    monkeypatch.setattr(shards, "_CLIPS", 1)
+    monkeypatch.setattr(clip_states, "_CLIPS", 1)
     real, computed = shards._compute_entries, []
 
     def compute_and_stop(recipe, skip_bad, portion):
@@ -81,7 +81,7 @@ def test_flipped_bytes_are_noticed(model, archive, tmp_path):
     for place in (0, 1792, 1799, len(whole) // 2, len(whole) - 9, len(whole) - 1):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
         with pytest.raises(DamagedRows):
-            list(open_file(model, archive, tmp_path, file).read_in_parts())
+            list(read_batches([open_file(model, archive, tmp_path, file)]))
         assert list_rows(find(model, example, archive, 3, cache=tmp_path)) == expected
         assert file.read_bytes() == whole
     file.write_bytes(bytes(len(whole)))
@@ -109,11 +109,11 @@ def test_descriptions_of_strangers_are_computed_again(model, archive, tmp_path, 
 def test_only_the_entry_of_a_changed_clip_is_computed_again(monkeypatch):
     """Clips in front of others, removed clips and changed clips leave the entries of other clips as they are."""
     states = [f"{number:x}" for number in range(2000)]
-    groups = {tuple(states[clip] for clip in clips) for clips in shards._group_clips(states)}
-    assert max(map(len, groups)) <= shards._CLIPS
+    groups = {tuple(states[clip] for clip in clips) for clips in clip_states.group_clips(states)}
+    assert max(map(len, groups)) <= clip_states._CLIPS
     assert sum(groups, ()) == tuple(states) or sorted(sum(groups, ())) == sorted(states)
     for changed in (["new", *states], states[:700] + states[701:], [*states[:9], "other", *states[10:]]):
-        after = {tuple(changed[clip] for clip in clips) for clips in shards._group_clips(changed)}
+        after = {tuple(changed[clip] for clip in clips) for clips in clip_states.group_clips(changed)}
         assert len(after - groups) <= 3
 
 
@@ -149,7 +149,7 @@ def test_other_models_and_changed_recordings_have_features_of_their_own(model, a
 
 @pytest.mark.processes
 def test_processes_find_what_one_finds(model, archive, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_CLIPS", 2)
+    monkeypatch.setattr(clip_states, "_CLIPS", 2)
     example = open_clip("squat", 3)
     assert list_rows(find(model, example, archive, 5, jobs=2, cache=tmp_path)) == list_rows(
         find(model, example, archive, 5)
