@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 
 from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError
@@ -103,17 +101,23 @@ def _pad_clips(clips: Sequence[PreparedClip]) -> Batch:
             f"the motions of a batch need the same layout, got {layout.name} and {', '.join(sorted(others))}; "
             "set inputs.prepare.layout, such as 'core15', to convert them"
         )
-    persons = max(clip.joints.shape[1] for clip in clips)
-    missing = [persons - clip.joints.shape[1] for clip in clips]
-    joints = [pad(clip.joints, (0, 0, 0, 0, 0, n)) for clip, n in zip(clips, missing, strict=True)]
-    valid = [pad(clip.valid, (0, 0, 0, n)) for clip, n in zip(clips, missing, strict=True)]
-    frames = torch.tensor([len(clip.joints) for clip in clips])
-    padded = pad_sequence(joints, batch_first=True).transpose(1, 2).contiguous()
-    mask = pad_sequence(valid, batch_first=True).transpose(1, 2).contiguous()
+    frames, persons = ([clip.joints.shape[axis] for clip in clips] for axis in (0, 1))
+    first = clips[0].joints
+    padded = first.new_zeros(len(clips), max(persons), max(frames), *first.shape[2:])
+    mask = torch.zeros(padded.shape[:-1], dtype=torch.bool)
+    for number, clip in enumerate(clips):
+        place = number, slice(persons[number]), slice(frames[number])
+        padded[place], mask[place] = clip.joints.transpose(0, 1), clip.valid.transpose(0, 1)
     known_cameras = [clip.camera for clip in clips if clip.camera is not None]
     cameras = torch.tensor(known_cameras, dtype=padded.dtype) if len(known_cameras) == len(clips) else None
-    person_counts = torch.tensor([clip.joints.shape[1] for clip in clips])
-    return Batch(padded, mask, frames, layout, cameras=cameras, persons=person_counts)
+    return Batch(padded, mask, torch.tensor(frames), layout, cameras=cameras, persons=torch.tensor(persons))
+
+
+@runtime_checkable
+class _MotionReader(Protocol):
+    """A sequence of motions that reads several at once, faster than one by one."""
+
+    def read_motions(self, indices: Sequence[int]) -> list[Motion]: ...
 
 
 class Store:
@@ -166,13 +170,19 @@ class Store:
         missing = [index for index in dict.fromkeys(indices) if index not in clips]
         if not missing:
             return clips
-        motions = [self._motions[index] for index in missing]
+        source = self._motions
+        motions = (
+            source.read_motions(missing)
+            if isinstance(source, _MotionReader)
+            else [source[index] for index in missing]
+        )
         for index, motion, clip in zip(
             missing, motions, prepare_clips(motions, self.config, self._dtype), strict=True
         ):
             if self._views is not None:
                 check_has_depth(motion.layout, self._views.kind)
-                clip = replace(clip, camera=self._views.find_camera(motion))
+                camera = self._views.find_camera(motion)
+                clip = clip if camera is None else replace(clip, camera=camera)
             size = clip.joints.nbytes + clip.valid.nbytes
             if size <= self._free_bytes:
                 self._free_bytes -= size

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
@@ -16,14 +17,8 @@ from jeanie.skeleton.convert import convert
 from jeanie.skeleton.facing import face, find_depth_axis, rotate_to_travel
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
-from jeanie.skeleton.normalise import centre, centre_bodies, scale_by_bones
-from jeanie.skeleton.resample import (
-    fill_gaps,
-    fill_gaps_of_bodies,
-    interpolate,
-    sample_at_rate,
-    space_evenly,
-)
+from jeanie.skeleton.normalise import centre, scale_by_bones
+from jeanie.skeleton.resample import fill_gaps, interpolate, sample_at_rate, space_evenly
 
 __all__ = ["CANONICAL_FRAMES", "PrepareConfig", "PreparedClip", "find_layout", "prepare", "prepare_clips"]
 
@@ -175,22 +170,70 @@ def prepare_clips(
         torch.cat([body for bodies in parts for body in bodies.unbind(1)])
         for parts in ([motion.joints for motion in motions], [motion.valid for motion in motions])
     )
-    lengths = [len(motion) for motion in motions for _ in range(motion.persons)]
-    joints, valid = fill_gaps_of_bodies(joints.to(dtype), valid, lengths, config.gaps)
-    centred = centre_bodies(joints, valid, lengths, layout)
+    joints, lengths = joints.to(dtype), [len(motion) for motion in motions for _ in range(motion.persons)]
+    if not bool(valid.all()):
+        _fill_short_gaps(joints, valid, lengths, config.gaps)
+    _centre_bodies_together(joints, valid, lengths, layout)
     clips, start = [], 0
     for motion in motions:
         shape, count = (motion.persons, len(motion)), motion.persons * len(motion)
         part = slice(start, start + count)
         clips.append(
             PreparedClip(
-                centred[part].unflatten(0, shape).transpose(0, 1),
+                joints[part].unflatten(0, shape).transpose(0, 1),
                 valid[part].unflatten(0, shape).transpose(0, 1),
                 layout,
             )
         )
         start += count
     return clips
+
+
+def _fill_short_gaps(
+    joints: Float[Tensor, "frame joint 3"],
+    valid: Bool[Tensor, "frame joint"],
+    lengths: Sequence[int],
+    max_gap: int,
+) -> None:
+    """Fill the gaps of several bodies in place, as ``fill_gaps`` does; ``lengths`` are the frames of each body.
+
+    NumPy, because there are few missing joints, and its calls cost less than those of torch.
+    """
+    positions, mask = joints.numpy(), valid.numpy()
+    ends = np.cumsum(lengths)
+    is_first, is_last = np.zeros(len(mask), bool), np.zeros(len(mask), bool)
+    is_first[0] = is_first[ends[:-1]] = is_last[ends - 1] = True
+    joint, frame = np.nonzero(~mask.T)  # the missing frames of a joint in their order
+    starts = is_first[frame]
+    starts[1:] |= (frame[1:] != frame[:-1] + 1) | (joint[1:] != joint[:-1])
+    starts[0] = True
+    begin = np.flatnonzero(starts)  # the first missing frame of every gap
+    size = np.diff(begin, append=len(frame))
+    first, last = frame[begin], frame[begin + size - 1]
+    is_short = ~is_first[first] & ~is_last[last] & (size <= max_gap)
+    kept = np.repeat(is_short, size)
+    before, after = np.repeat(first - 1, size)[kept], np.repeat(last + 1, size)[kept]
+    frame, joint = frame[kept], joint[kept]
+    left, right = positions[before, joint], positions[after, joint]
+    weight = (frame - before).astype(np.float32) / (after - before).astype(np.float32)
+    positions[frame, joint] = left + weight.astype(positions.dtype)[:, None] * (right - left)
+    mask[frame, joint] = True
+
+
+def _centre_bodies_together(
+    joints: Float[Tensor, "frame joint 3"],
+    valid: Bool[Tensor, "frame joint"],
+    lengths: Sequence[int],
+    layout: Layout,
+) -> None:
+    """Centre several bodies in place, as ``centre`` does; ``lengths`` are the frames of each body."""
+    index = list(layout.centre)
+    if bool(valid[:, index].all()):
+        joints -= joints[:, index].mean(-2, keepdim=True)
+        joints.numpy()[~valid.numpy()] = 0
+        return
+    for body, is_valid in zip(joints.split(list(lengths)), valid.split(list(lengths)), strict=True):
+        body.copy_(centre(body, layout, is_valid))
 
 
 # the options that prepare_clips handles at once, apart from layout, gaps and persons

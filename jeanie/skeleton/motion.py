@@ -1,5 +1,6 @@
 """A recording of one or more persons: joint positions, a mask of valid joints, and tags."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,6 +17,7 @@ from jeanie.skeleton.layout import Layout
 __all__ = ["Motion"]
 
 _TAGS = {"label", "subject", "view", "name", "setup", "take"}
+_NO_TAGS = dict.fromkeys(_TAGS)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -81,6 +83,23 @@ class Motion:
         values = (checked, layout, label, subject, view, rate, name, mask, setup, take)
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def from_checked(
+        cls, joints: Tensor, layout: Layout, valid: Tensor, tags: Mapping[str, Any], rate: float | None = None
+    ) -> "Motion":
+        """Return a motion without any check, for readers that have checked many motions at once.
+
+        Args:
+            joints: float32 ``[frame, person, joint, 3]``, finite, 0 where ``valid`` is False.
+            layout: The joints and their order.
+            valid: bool ``[frame, person, joint]`` with at least one valid joint.
+            tags: Values of label, subject, view, name, setup and take; each is None if left out.
+            rate: Frames per second, above 0; None if unknown.
+        """
+        motion = object.__new__(cls)
+        motion.__dict__.update(_NO_TAGS, joints=joints, layout=layout, valid=valid, rate=rate, **tags)
+        return motion
 
     def __len__(self) -> int:
         """Return the number of frames."""

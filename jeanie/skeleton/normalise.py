@@ -1,6 +1,5 @@
 """Centre and scale joints. All functions take tensors with any leading axes (paper, Suppl.)."""
 
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -14,7 +13,6 @@ from jeanie.skeleton.resample import interpolate_gaps
 __all__ = [
     "Scale",
     "centre",
-    "centre_bodies",
     "check_shapes",
     "measure_bone_length",
     "resolve_mask",
@@ -65,28 +63,6 @@ def centre(
     filled_torso = interpolate_gaps(torso.movedim(-2, 0), has_torso.movedim(-1, 0)).movedim(0, -2)
     origin = torch.where(has_torso.any(-1, keepdim=True)[..., None], filled_torso, mean)
     return torch.where(valid[..., None], joints - origin[..., None, :], 0.0)
-
-
-def centre_bodies(
-    joints: Float[Tensor, "frame joint 3"],
-    valid: Bool[Tensor, "frame joint"],
-    lengths: Sequence[int],
-    layout: Layout,
-) -> Float[Tensor, "frame joint 3"]:
-    """Return ``centre`` of several bodies, which lie one after the other along the frames.
-
-    Args:
-        joints, valid: The bodies.
-        lengths: Frames of each body.
-        layout: Layout of the joints.
-    """
-    index = list(layout.centre)
-    if bool(valid[:, index].all()):
-        centred = joints - joints[:, index].mean(-2, keepdim=True)
-        centred[~valid] = 0
-        return centred
-    bodies = zip(joints.split(list(lengths)), valid.split(list(lengths)), strict=True)
-    return torch.cat([centre(body, layout, is_valid) for body, is_valid in bodies])
 
 
 def scale(

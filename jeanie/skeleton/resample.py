@@ -1,20 +1,10 @@
 """Linear interpolation of joints over time, with missing joints."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-__all__ = [
-    "fill_gaps",
-    "fill_gaps_of_bodies",
-    "interpolate",
-    "interpolate_gaps",
-    "sample_at_rate",
-    "space_evenly",
-]
+__all__ = ["fill_gaps", "interpolate", "interpolate_gaps", "sample_at_rate", "space_evenly"]
 
 
 def fill_gaps(
@@ -35,47 +25,6 @@ def fill_gaps(
     filled = joints.clone()
     filled[(frame, *rest)] = first + weight[:, None] * (last - first)
     return filled, valid | gap
-
-
-def fill_gaps_of_bodies(
-    joints: Float[Tensor, "frame joint axis"],
-    valid: Bool[Tensor, "frame joint"],
-    lengths: Sequence[int],
-    max_gap: int,
-) -> tuple[Float[Tensor, "frame joint axis"], Bool[Tensor, "frame joint"]]:
-    """Return ``fill_gaps`` of several bodies, which lie one after the other along the frames.
-
-    The cost grows with the number of missing joints, not with that of all joints.
-
-    Args:
-        joints, valid: The bodies, on the host.
-        lengths: Frames of each body.
-        max_gap: Longest gap that is filled, in frames.
-    """
-    if bool(valid.all()):
-        return joints, valid
-    # NumPy: there are few missing joints, and its calls cost less than those of torch
-    ends = np.cumsum(lengths)
-    is_first, is_last = np.zeros(len(valid), bool), np.zeros(len(valid), bool)
-    is_first[0] = is_first[ends[:-1]] = is_last[ends - 1] = True
-    joint, frame = np.nonzero(~valid.numpy().T)  # the frames of a joint in their order
-    starts = is_first[frame]
-    starts[1:] |= (frame[1:] != frame[:-1] + 1) | (joint[1:] != joint[:-1])
-    starts[0] = True
-    begin = np.flatnonzero(starts)  # the first missing frame of every gap
-    size = np.diff(begin, append=len(frame))
-    first, last = frame[begin], frame[begin + size - 1]
-    is_short = ~is_first[first] & ~is_last[last] & (size <= max_gap)
-    kept = np.repeat(is_short, size)
-    before, after = np.repeat(first - 1, size)[kept], np.repeat(last + 1, size)[kept]
-    frame, joint = frame[kept], joint[kept]
-    filled, is_valid = joints.clone(), valid.clone()
-    array = filled.numpy()
-    start, end = array[before, joint], array[after, joint]
-    weight = ((frame - before).astype(np.float32) / (after - before).astype(np.float32)).astype(array.dtype)
-    array[frame, joint] = start + weight[:, None] * (end - start)
-    is_valid.numpy()[frame, joint] = True
-    return filled, is_valid
 
 
 def interpolate_gaps(
