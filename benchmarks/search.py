@@ -61,13 +61,13 @@ print(json.dumps({"rows": rows, "bytes": size, "memory": memory, "own": own, "to
 """
 
 
-def run_child(**options: Any) -> dict[str, Any]:
+def run_child(kernel: Path | None = None, **options: Any) -> dict[str, Any]:
     """Run a measurement in a process of its own."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     if options["source"]:
         from jeanie.kernel.library import load_library
 
-        environment["JEANIE_KERNEL"] = str(load_library()._name)
+        environment["JEANIE_KERNEL"] = str(kernel or load_library()._name)
     command = [sys.executable, "-c", CHILD, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
@@ -102,7 +102,9 @@ def have_equal_matches(one: dict[str, Any], other: dict[str, Any]) -> bool:
     )
 
 
-def compare_versions(before: Path, every: int, count: int, scratch: Path) -> dict[str, Any]:
+def compare_versions(
+    before: Path, kernel: Path | None, every: int, count: int, scratch: Path
+) -> dict[str, Any]:
     """Measure this version and an older one in turn: first searches on a part of CMU, later ones on all of it.
 
     The caches of all of CMU stay in ``scratch`` and are filled if they are missing.
@@ -112,7 +114,13 @@ def compare_versions(before: Path, every: int, count: int, scratch: Path) -> dic
     with tempfile.TemporaryDirectory() as folder:
         for name, source in sources.items():
             run = run_child(
-                source=source, archive="cmu", every=every, examples=part, cache=f"{folder}/{name}", options={}
+                kernel,
+                source=source,
+                archive="cmu",
+                every=every,
+                examples=part,
+                cache=f"{folder}/{name}",
+                options={},
             )
             first, again, *_ = run["rows"]
             found[name] = {"first": run, "rows": [], "memory": 0.0}
@@ -121,7 +129,13 @@ def compare_versions(before: Path, every: int, count: int, scratch: Path) -> dic
     for some in (examples[: count // 2], examples[count // 2 :]):
         for name, source in sources.items():
             run = run_child(
-                source=source, archive="cmu", every=1, examples=some, cache=str(scratch / name), options={}
+                kernel,
+                source=source,
+                archive="cmu",
+                every=1,
+                examples=some,
+                cache=str(scratch / name),
+                options={},
             )
             found[name]["rows"] += run["rows"][1:]
             found[name]["bytes"], found[name]["torch"] = run["bytes"], run["torch"]
@@ -319,6 +333,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="checkout of an older version")
     parser.add_argument(
+        "--before-kernel", type=Path, help="compiled kernel of the older version (default: that of this one)"
+    )
+    parser.add_argument(
         "--scratch",
         type=Path,
         default=Path(tempfile.gettempdir()) / "search",
@@ -346,7 +363,9 @@ def main() -> None:
     store = options.results
     facts = json.loads(store.read_text()) if store.exists() else {}
     if options.before:
-        facts["versions"] = compare_versions(options.before, options.every, options.examples, options.scratch)
+        facts["versions"] = compare_versions(
+            options.before, options.before_kernel, options.every, options.examples, options.scratch
+        )
         commit = subprocess.run(
             ["git", "-C", str(options.before), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
         )
