@@ -13,7 +13,7 @@ from jeanie.skeleton.canonical_body import compute_canonical_body
 from jeanie.skeleton.layout import LAYOUTS
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["Cycle", "extract_cycle", "find_movement", "make_cycle"]
+__all__ = ["Cycle", "compute_side_difference", "extract_cycle", "find_movement", "make_cycle"]
 
 CORE = LAYOUTS["core15"]
 _STILL = 0.08  # of the largest distance from the first or the last pose: less is rest
@@ -75,12 +75,23 @@ class Cycle:
         poses = (self.rotate(0).poses + self.rotate(0.5).mirror().poses) / 2
         return make_cycle(poses, self.rate, self.weights > 0)
 
+    def separate_sides(self) -> "Cycle":
+        """Return the cycle of the differences between each pose and its mirror image."""
+        return make_cycle(compute_side_difference(self.poses), self.rate, self.weights > 0)
+
     def measure_progress(self) -> Float[np.ndarray, " pose"]:
         """Return the share of the movement up to each pose, from 0 to 1; rest adds little."""
         steps = (self.poses.diff(dim=0) * self.weights.sqrt()[:, None]).flatten(1).norm(dim=1)
         done = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
         progress: Float[np.ndarray, " pose"] = (done / done[-1].clamp_min(1e-9)).numpy()
         return progress
+
+
+def compute_side_difference(poses: Float[Tensor, "pose 15 3"]) -> Float[Tensor, "pose 15 3"]:
+    """Return half the difference between each pose and its mirror image; 0 for a joint that one side lacks."""
+    mirrored = CORE.mirror_joints(poses)
+    is_visible = (poses != 0).any(-1, keepdim=True) & (mirrored != 0).any(-1, keepdim=True)
+    return torch.where(is_visible, (poses - mirrored) / 2, 0.0)
 
 
 def extract_cycle(example: Motion, rate: float, repetitions: int | None = None) -> Cycle:

@@ -44,3 +44,14 @@ def test_rest_adds_little_to_the_progress_of_a_movement():
     assert (np.diff(progress) >= 0).all()
     assert progress[len(swing) // 2] == pytest.approx(0.5, abs=0.02)
     assert progress[len(swing)] == pytest.approx(1.0)
+
+
+def test_posture_and_what_both_sides_do_cancel_out_in_the_difference_of_the_sides():
+    cycle = make_cycle("left", "right")
+    lean = torch.tensor([0.0, 0.1, 0.2])
+    leaning = Cycle(cycle.poses + lean, cycle.rate, cycle.weights, cycle.variances)
+    sides = cycle.separate_sides()
+    torch.testing.assert_close(leaning.separate_sides().poses, sides.poses)
+    torch.testing.assert_close(sides.mirror().poses, -sides.poses)
+    assert sides.is_alternating
+    assert not make_cycle("both").separate_sides().is_alternating
