@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -24,6 +25,7 @@ __all__ = ["group_clips", "read_clip_states"]
 _INDEX = "clips.json"
 _ROW_FIELDS = ("frames", "persons", "rate", "layout", "checksum")
 _MAX_BYTES = 2**28
+_last_digests: list[tuple[ref[FileDataset], tuple[str, ...]]] = []  # at most one
 _CLIPS = 64  # per entry of a cache at most, and half as many on average
 
 
@@ -64,15 +66,30 @@ def _hash_motion(motion: Motion) -> str:
 
 def _read_file_states(archive: FileDataset) -> list[str] | None:
     """Return name, path, size and modification time of each clip; None if a file is gone."""
-    states: dict[Path, str] = {}
+    known: dict[Path, str] = {}
+    source, state, states = None, "", []
     for clip in archive.clips:
-        if clip.source not in states:
-            try:
-                state = clip.source.stat()
-            except OSError:
-                return None
-            states[clip.source] = f"{clip.source.resolve()} {state.st_size} {state.st_mtime_ns}"
-    return [f"{clip.name} {clip.index} {states[clip.source]}" for clip in archive.clips]
+        if clip.source is not source:  # the hash of a path takes longer than the rest
+            source = clip.source
+            if source not in known:
+                try:
+                    facts = source.stat()
+                except OSError:
+                    return None
+                known[source] = f"{source.resolve()} {facts.st_size} {facts.st_mtime_ns}"
+            state = known[source]
+        states.append(f"{clip.name} {clip.index} {state}")
+    return states
+
+
+def _hash_clips(archive: FileDataset) -> tuple[str, ...]:
+    """Return a hash per clip of how it is read; those of the last archive are kept, because searches repeat."""
+    for reference, digests in _last_digests:
+        if reference() is archive:
+            return digests
+    digests = tuple(hash_bytes(pickle.dumps((archive.read, clip)))[:16] for clip in archive.clips)
+    _last_digests[:] = [(ref(archive), digests)]
+    return digests
 
 
 def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[str]:
@@ -82,10 +99,7 @@ def _read_contents(archive: FileDataset, files: list[str], cache: Path) -> list[
     """
     index = _read_index(cache)
     known_count = len(index)
-    keys = [
-        f"{hash_bytes(pickle.dumps((archive.read, clip)))[:16]} {file}"
-        for clip, file in zip(archive.clips, files, strict=True)
-    ]
+    keys = [f"{digest} {file}" for digest, file in zip(_hash_clips(archive), files, strict=True)]
     states = []
     for clip, file in enumerate(keys):
         if file not in index:
