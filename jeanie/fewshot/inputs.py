@@ -145,6 +145,7 @@ class Store:
         self._motions, self.config, self._dtype, self._free_bytes = motions, config, dtype, limit
         self._views = views
         self._cache: dict[int, PreparedClip] = {}
+        self._ahead: dict[int, PreparedClip] = {}
         self.components: Sequence[Store] = ()
 
     def __len__(self) -> int:
@@ -164,9 +165,22 @@ class Store:
         """Return one prepared motion."""
         return self._load([index])[index]
 
+    def prepare_ahead(self, indices: Sequence[int]) -> None:
+        """Prepare the motions of the next batches together, which is faster than batch by batch.
+
+        They are kept until the next call.
+        """
+        self._ahead = {}
+        self._ahead = self._load(indices)
+        for store in self.components:
+            if store is not self:
+                store.prepare_ahead(indices)
+
     def _load(self, indices: Sequence[int]) -> dict[int, PreparedClip]:
         """Return prepared motions by their index; those that are not in the cache are prepared together."""
-        clips = {index: self._cache[index] for index in indices if index in self._cache}
+        clips = {
+            index: known[index] for known in (self._ahead, self._cache) for index in indices if index in known
+        }
         missing = [index for index in dict.fromkeys(indices) if index not in clips]
         if not missing:
             return clips

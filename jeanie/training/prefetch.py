@@ -51,6 +51,11 @@ class ClipLoader:
         if self._threads is not None and key not in self._requests:
             self._requests[key] = self._threads.submit(self._load, episodes)
 
+    def prepare_ahead(self, episodes: Sequence[Tensor]) -> None:
+        """Prepare all clips together that the next calls of ``load`` will ask for; nothing if a thread loads them."""
+        if self._threads is None:
+            self._store.prepare_ahead(torch.unique(torch.cat(list(episodes))).tolist())
+
     def load(self, key: Key, episodes: Sequence[Tensor]) -> LoadedClips:
         """Return the clips of episodes; each entry of ``episodes`` has the numbers of its clips."""
         future = self._requests.pop(key, None)

@@ -193,6 +193,7 @@ class Learner:
         Every clip is encoded once, and all clips of a side in one call.
         """
         episodes = parts[part]
+        self.loader.prepare_ahead([getattr(episode, side) for episode in episodes for side in _SIDES])
         key = (part,) if len(parts) > 1 else ()
         scales = [buffer for name, buffer in self.model.named_buffers() if name.endswith("cost_scale")]
         changes = [torch.zeros_like(scale) for scale in scales]

@@ -79,3 +79,21 @@ def test_a_store_returns_the_same_batch_from_any_cache(limit):
         assert_close(
             batch.joints, expected.joints[indices, : batch.joints.shape[1], :longest], rtol=0, atol=1e-6
         )
+
+
+def test_clips_prepared_ahead_are_used_once_more_and_then_forgotten(monkeypatch):
+    motions, counts = [make_motion(number, 0.1) for number in range(6)], []
+
+    def count_clips(motions, *options):
+        counts.append(len(motions))
+        return prepare_clips(motions, *options)
+
+    monkeypatch.setattr("jeanie.fewshot.inputs.prepare_clips", count_clips)
+    store = Store(motions, PrepareConfig(), limit=0)
+    store.prepare_ahead([0, 1, 2, 3])
+    first, second = store[[0, 1]], store[[2, 3]]
+    assert counts == [4]
+    store.prepare_ahead([4])
+    assert_close(store[[0, 1]].joints, first.joints, rtol=0, atol=1e-6)
+    assert counts == [4, 1, 2]
+    assert len(second) == 2

@@ -261,7 +261,8 @@ class Archive(Sequence[Motion]):
         starts = np.cumsum([0, *(8 * len(part) for part in bits)])
         masks = [mask[start : start + len(part)] for start, part in zip(starts[:-1], joints, strict=True)]
         missing = ~np.concatenate(masks)
-        is_sound = np.isfinite(positions.sum()) and not positions[missing].any() and all(map(np.any, masks))
+        is_finite = bool(torch.from_numpy(positions).sum().isfinite())  # a finite sum has finite terms
+        is_sound = is_finite and not positions[missing].any() and all(map(np.any, masks))
         if not is_sound or not all(math.isnan(row.rate) or 0 < row.rate < math.inf for row in rows):
             return [self._read_motion(index) for index in numbers]  # with all checks of a motion
         motions, start = [], 0

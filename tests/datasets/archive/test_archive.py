@@ -225,6 +225,35 @@ def test_a_damaged_index_is_a_data_error_and_never_another_clip(tmp_path, field,
     else:
         with pytest.raises(DataError, match=str(tmp_path)):
             archive[1]
+        with pytest.raises(DataError, match=str(tmp_path)):
+            archive.read_motions([0, 1])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_clips_read_together_are_those_read_one_by_one(tmp_path, missing):
+    motions = [
+        make_motion(at, 1 + at, 1 + at % 2, ("core15", "ntu25")[at % 2], missing, label=at) for at in range(7)
+    ]
+    write_archive([*motions, make_motion(9, name="nine", rate=30.0, setup=2)], tmp_path / "a", name="mine")
+    archive = open_archive(tmp_path / "a")
+    for indices in ([3], [5, 0, 0, 7], list(range(8))):
+        for found, index in zip(archive.read_motions(indices), indices, strict=True):
+            assert_same(found, archive[index])
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("value", [np.nan, np.inf], ids=str)
+def test_clips_read_together_have_no_damaged_numbers(tmp_path, value):
+    write_archive(make_motions(3), tmp_path / "a", name="mine")
+    path = tmp_path / "a" / "joints.npy"
+    numbers = np.frombuffer(path.read_bytes()[128:], np.float32).copy()
+    numbers[300] = value
+    path.write_bytes(path.read_bytes()[:128] + numbers.tobytes())
+    for found, expected in zip(
+        open_archive(tmp_path / "a").read_motions([0, 1, 2]), open_archive(tmp_path / "a"), strict=True
+    ):
+        assert bool(found.joints.isfinite().all())
+        assert_same(found, expected)
 
 
 def test_flipped_bits_are_found(tmp_path):
