@@ -8,13 +8,13 @@
 #include <random>
 #include <vector>
 
-#include "../jeanie/kernel/cpp/job.h"
+#include "../jeanie/kernel/cpp/abi.h"
 
 int main(int argc, char** argv) {
   if (argc != 8) return 2;
   void* library = dlopen(argv[1], RTLD_NOW);
   if (!library) return std::fprintf(stderr, "%s\n", dlerror()), 1;
-  auto align = reinterpret_cast<int (*)(const JeanieJob*, int)>(dlsym(library, "jeanie_align"));
+  auto align = reinterpret_cast<int (*)(const JeanieAlign*, int)>(dlsym(library, "jeanie_align"));
   const int64_t pairs = std::atoll(argv[2]), blocks = std::atoll(argv[3]), a = std::atoll(argv[4]), b = std::atoll(argv[5]);
   const int64_t cells = blocks * blocks * a * b;
   std::vector<float> cost(pairs * cells), plan(pairs * cells), value(pairs);
@@ -23,10 +23,11 @@ int main(int argc, char** argv) {
   std::uniform_real_distribution<float> uniform(0, 1);
   for (float& c : cost) c = uniform(random);
   for (int64_t p = 0; p < pairs; ++p) at[p] = p * cells;
-  JeanieJob job{};
-  job.cost = cost.data(), job.value = value.data(), job.cost_at = job.plan_at = at.data();
+  JeanieAlign job{};
+  job.cost = cost.data(), job.value = value.data(), job.cost_offsets = job.plan_offsets = at.data();
   if (std::atoi(argv[7])) job.plan = plan.data();
-  job.cost_row = job.plan_row = blocks * a * b;
+  job.cost_stride = job.plan_stride = blocks * a * b;
+  job.cost_size = job.plan_size = pairs * cells, job.pair_size = pairs;
   job.pairs = pairs, job.rows = job.columns = blocks;
   job.axes = a * b > 1 ? 2 : 0, job.grid[0] = a, job.grid[1] = b;
   job.shift = std::atoll(argv[6]), job.threads = 1, job.gamma = 0.01, job.band = -1;

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ from jeanie._internal.memory import keep_freed_memory
 from jeanie.alignment import get_instruction_set
 from jeanie.compute.distributed import World
 from jeanie.encoders import PRESETS
+from jeanie.encoders.joint_mlp import JointMlp
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.fewshot.config import EulerViewsConfig, ModelConfig
 from jeanie.fewshot.episodes import Episode
@@ -290,7 +292,7 @@ def measure_peak(size: int = 1024, rounds: int = 20) -> float:
 def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
     """Return the milliseconds of steps and stages, and how many times as long as its lower bounds a step takes."""
     learner.step(0)
-    steps, bounds, operations = [], [], []
+    steps, with_torch, bounds, operations = [], [], [], []
     parts = measure_parts(learner, rounds)
     alignment = parts["alignment"] + parts["backward, alignment"]
     for number in range(rounds):
@@ -299,9 +301,12 @@ def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
         operations.append(counter.get_total_flops())
         peak = measure_peak(rounds=5)
         steps.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
+        with mock.patch.object(JointMlp, "_can_use_kernel", lambda *_: False):
+            with_torch.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
         bounds.append(1e3 * operations[-1] / peak + alignment)
     return {
         "CPU ms per episode": statistics.median(steps),
+        "CPU ms per episode, MLP by torch": statistics.median(with_torch),
         "parts of a step, CPU ms": parts,
         "GFLOP of the matrix products": statistics.median(operations) / 1e9,
         "lower bound, CPU ms": statistics.median(bounds),
