@@ -301,7 +301,7 @@ def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
         operations.append(counter.get_total_flops())
         peak = measure_peak(rounds=5)
         steps.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
-        with mock.patch.object(JointMlp, "_can_use_kernel", lambda *_: False):
+        with mock.patch.object(JointMlp, "_can_use_kernel", return_value=False):
             with_torch.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
         bounds.append(1e3 * operations[-1] / peak + alignment)
     return {

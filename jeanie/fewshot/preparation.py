@@ -180,8 +180,8 @@ def prepare_clips(
         part = slice(start, start + count)
         clips.append(
             PreparedClip(
-                joints[part].unflatten(0, shape).transpose(0, 1),
-                valid[part].unflatten(0, shape).transpose(0, 1),
+                joints[part].view(*shape, *joints.shape[1:]).transpose(0, 1),
+                valid[part].view(*shape, valid.shape[1]).transpose(0, 1),
                 layout,
             )
         )
@@ -228,12 +228,17 @@ def _centre_bodies_together(
 ) -> None:
     """Centre several bodies in place, as ``centre`` does; ``lengths`` are the frames of each body."""
     index = list(layout.centre)
-    if bool(valid[:, index].all()):
-        joints -= joints[:, index].mean(-2, keepdim=True)
-        joints.numpy()[~valid.numpy()] = 0
-        return
-    for body, is_valid in zip(joints.split(list(lengths)), valid.split(list(lengths)), strict=True):
-        body.copy_(centre(body, layout, is_valid))
+    incomplete = {}  # bodies whose torso is missing in a frame
+    if not bool(valid[:, index].all()):
+        bodies = zip(joints.split(list(lengths)), valid.split(list(lengths)), strict=True)
+        for number, (body, is_valid) in enumerate(bodies):
+            if not bool(is_valid[:, index].all()):
+                incomplete[number] = centre(body, layout, is_valid)
+    joints -= joints[:, index].mean(-2, keepdim=True)
+    joints.numpy()[~valid.numpy()] = 0
+    for number, centred in incomplete.items():
+        start = sum(lengths[:number])
+        joints[start : start + lengths[number]] = centred
 
 
 # the options that prepare_clips handles at once, apart from layout, gaps and persons
