@@ -75,7 +75,8 @@ def check_gamma(gamma: Temperature, name: str = "gamma") -> None:
         if gamma.device.type != "cpu":
             return
         gamma = gamma.item()
-    if not (isinstance(gamma, float | int) and math.isfinite(gamma) and gamma >= 0):
+    # a tuple, because torch 2.8 cannot compile float | int
+    if not (isinstance(gamma, (float, int)) and math.isfinite(gamma) and gamma >= 0):
         raise ConfigError(
             f"{name} needs a finite number >= 0 (0 is the hard minimum), got {gamma!r}; try 0.01"
         )
