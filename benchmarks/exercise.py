@@ -68,8 +68,8 @@ def list_tasks(develop: bool, tasks: int, seed: int) -> Iterator[Task]:
         clips = open_dataset("synthetic")
         yield from list_joined_tasks(clips, "joined clips of the synthetic set", names, seed, tasks)
         clips = open_dataset("nw-ucla")
-        names = sorted(set(clips.labels))
-        yield from list_joined_tasks(clips, "joined clips of NW-UCLA", names, seed, tasks)
+        labels = sorted(set(clips.labels), key=str)
+        yield from list_joined_tasks(clips, "joined clips of NW-UCLA", labels, seed, tasks)
     data = open_dataset("msraction3d")
     subjects = SUBJECTS_OF_DEVELOPMENT if develop else set(data.subjects) - SUBJECTS_OF_DEVELOPMENT
     rows = [row for row, subject in enumerate(data.subjects) if subject in subjects]
@@ -214,16 +214,25 @@ def main() -> None:
         "and are left out.\n",
         "Recordings that no constant was chosen on: subjects 2, 4, 6, 8 and 10 of MSRAction3D, and a video. Failures",
         "on them were looked at in earlier versions, and the signals that mark periods were chosen on all subjects.",
-        "The counts of the video were in view in earlier versions. This method was chosen on the other recordings, and",
-        "these were then measured once. The method before counted 75 % of them exactly and 93 % within one.\n",
+        "The counts of the video were in view in earlier versions. After a first measurement of this method (75 %",
+        "exact, 93 % within one), one rule was added that was chosen on joined clips of NW-UCLA: repetitions that are",
+        "alike may be less similar to the example. Later, alternating movements (jogging, walking) were compared by",
+        "the difference of their sides, which was chosen on the recordings of development: jogging had 62 % before,",
+        "all 75 %.",
+        "In between, another method was measured here and rejected: see below.\n",
         *head,
         *measure_counts(False, options.tasks, options.seed),
         "\nUsed for development (CMU, the synthetic data set, NW-UCLA, the other subjects of MSRAction3D). "
         "The true count\nof CMU 13_29 was lowered from 4 to 3 after a miss, because its fourth jump has no dip of the "
-        "hips. The clips of\nNW-UCLA are daily actions, and the camera of the example is often another one; the method "
-        "before counted 19 %\nof them exactly and 56 % within one:\n",
+        "hips:\n",
         *head,
         *developed,
+        "\nThe clips of NW-UCLA are daily actions, often seen by another camera than the example.\n",
+        "Not used: the shipped model for recognition as the judge of candidates. On CMU and on synthetic clips, it",
+        "counted better than the correlation of poses (jumping jacks and squats 100 %), but it was trained on CMU. On",
+        "the data of development that it was not trained on, it counted worse: joined MSRAction3D clips 69 % instead",
+        "of 81 %, of NW-UCLA 12 % instead of 19 %. On the recordings that are reported, all counts were exact in 78 %",
+        "and within one in 86 %.",
         "\n## Scoring\n",
         f"{options.clips} clips of MSRAction3D, distorted by known amounts, with 5 mm of noise. Correlation of",
         "the score with the size of the distortion; the tempo is scored with `tempo=1.1`.\n",

@@ -1,9 +1,9 @@
-"""Compare passes through a cycle with the cycle itself: amplitude, correlation, difference."""
+"""Compare passes through a cycle with the cycle itself and with each other: amplitude, correlation, difference."""
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from jeanie.alignment import trace
@@ -11,12 +11,20 @@ from jeanie.recogniser.exercise.cycle import Cycle
 from jeanie.recogniser.exercise.decoder import Pass, compute_axes, make_templates
 
 __all__ = [
+    "NEARLY",
     "MeasuredPass",
     "average_phases",
+    "compare_passes",
+    "find_alike",
     "find_least_similarity",
     "measure_pass",
 ]
 
+NEARLY = 0.1  # passes that are as similar as the best one, or less similar by this, represent a person
+_UNLIKE = (
+    2.5  # a pass differs from the best passes at most this many times as much as they do from each other
+)
+_ALIKE = 0.2  # or by this
 _OUTLIER = 3.0  # a pass differs at most this many times as much from a cycle as the best passes
 
 
@@ -24,13 +32,16 @@ _OUTLIER = 3.0  # a pass differs at most this many times as much from a cycle as
 class MeasuredPass:
     """A pass without the rest before and after it.
 
-    ``path`` is the alignment of the pass with the cycle: it counts ticks from ``since`` and poses of the cycle.
+    ``own`` and ``example`` are the mean poses of the pass and of the cycle along their alignment: ``path`` counts
+    ticks from ``since`` and poses of the cycle.
     """
 
     start: int
     end: int
     amplitude: float
     similarity: float
+    own: Float[Tensor, "15 3"]
+    example: Float[Tensor, "15 3"]
     since: int
     path: Int[Tensor, "step 2"]
 
@@ -61,6 +72,8 @@ def measure_pass(poses: Float[Tensor, "tick 15 3"], cycle: Cycle, span: Pass) ->
         max(span.start + last, span.start + first + 1) + 1,
         float(size.norm() / full.norm().clamp_min(1e-6)),
         float(common / (own * other).sqrt().clamp_min(1e-12)),
+        recorded_poses.mean(0) * (weights > 0)[:, None],
+        cycle_poses.mean(0) * (weights > 0)[:, None],
         span.start,
         path,
     )
@@ -75,6 +88,41 @@ def average_phases(
         total.index_add_(0, passage.path[:, 1], poses[passage.since + passage.path[:, 0]])
         count += torch.bincount(passage.path[:, 1], minlength=len(cycle))
     return total / count[:, None, None]
+
+
+def compare_passes(
+    poses: Float[Tensor, "tick 15 3"], cycle: Cycle, passes: list[MeasuredPass]
+) -> Float[Tensor, "pass pass"]:
+    """Return the similarity of each pass with each other one: the correlation of their poses at equal phases."""
+    at_phase = torch.stack([average_phases(poses, cycle, [passage]) for passage in passes])
+    moved = at_phase - at_phase.mean(1, keepdim=True)
+    rows = (moved * cycle.weights.sqrt()[:, None]).flatten(1)
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-9)
+    mutual: Tensor = rows @ rows.T
+    return mutual
+
+
+def find_alike(
+    mutual: Float[Tensor, "pass pass"], similarity: Float[Tensor, " pass"]
+) -> Bool[Tensor, " pass"]:
+    """Return which passes are repetitions of one movement, and not another movement that resembles the example.
+
+    The passes that are nearly as similar to the example as the best one represent the movement. Repetitions by one
+    person are more alike than movements of two people: another pass differs from these passes at most a few times as
+    much as they do from each other.
+
+    Args:
+        mutual: Similarity of each pass with each other one.
+        similarity: Similarity of each pass with the example.
+    """
+    is_best = similarity >= similarity.max() - NEARLY
+    others = mutual.clone().fill_diagonal_(-torch.inf)[:, is_best].sort(1, descending=True).values
+    number = is_best.sum() - is_best.int()  # of the best passes other than itself
+    typical = others.gather(1, ((number - 1) // 2).clamp_min(0)[:, None])[:, 0]  # their upper median
+    if int(is_best.sum()) == 1:
+        return is_best | (typical >= 1 - _ALIKE)
+    least = 1 - max(_UNLIKE * (1 - float(typical[is_best].median())), _ALIKE)
+    return (typical >= least) | (similarity >= similarity[is_best].median())
 
 
 def find_least_similarity(passes: list[MeasuredPass], share: float, tolerance: float) -> float:

@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from jeanie.recogniser.exercise.cycle import Cycle
+from jeanie.recogniser.exercise.passes import MeasuredPass
 
-__all__ = ["PoseChange", "guess_pose_changes"]
+__all__ = ["PoseChange", "estimate_pose_change", "guess_pose_changes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,15 @@ def guess_pose_changes(poses: Float[Tensor, "tick 15 3"], cycle: Cycle) -> list[
         PoseChange(torch.eye(3, dtype=poses.dtype), none),
         PoseChange(lean, cycle.poses[0] - rest @ lean),
     ]
+
+
+def estimate_pose_change(measured: list[MeasuredPass]) -> PoseChange:
+    """Return the change that turns the mean poses of passes into those of the cycle."""
+    recorded_poses, cycle_poses = (
+        torch.stack([getattr(passage, side) for passage in measured]).mean(0) for side in ("own", "example")
+    )
+    rotation = estimate_rotation(recorded_poses, cycle_poses)
+    return PoseChange(rotation, cycle_poses - recorded_poses @ rotation)
 
 
 def estimate_rotation(pose: Float[Tensor, "15 3"], target: Float[Tensor, "15 3"]) -> Float[Tensor, "3 3"]:

@@ -13,10 +13,9 @@ from jeanie.config import Config
 from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
-from jeanie.recogniser.exercise.passes import MeasuredPass, find_least_similarity
+from jeanie.recogniser.exercise.passes import NEARLY, MeasuredPass, find_least_similarity
 from jeanie.recogniser.exercise.poses import sample_poses
-from jeanie.recogniser.exercise.search import find_alternating_passes, list_candidates, rank_passes
-from jeanie.recogniser.exercise.verification import Candidate, select_repetitions
+from jeanie.recogniser.exercise.search import find_passes, rank_passes
 from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE
 from jeanie.skeleton.motion import Motion
 
@@ -193,10 +192,13 @@ def count(
     candidates = [
         _find_on_both_sides(poses, cycle, config) for poses, cycle in zip(recordings, cycles, strict=True)
     ]
-    best = max(range(len(cycles)), key=lambda row: candidates[row][1])
-    cycle, poses, passes = cycles[best], recordings[best], candidates[best][0]
+    ranks = [rank_passes([passage for passage, _ in passes]) for passes in candidates]
+    best = max(range(len(cycles)), key=ranks.__getitem__)
+    cycle, poses, passes = cycles[best], recordings[best], candidates[best]
     complete = _find_complete([passage for passage, _ in passes], config)
     passes = [row for row in passes if row[0].amplitude >= config.smallest]
+    least = find_least_similarity([passage for passage, _ in passes], _BEST, _TOLERANCE)
+    passes = [row for row in passes if row[0].similarity >= least]
     rate = motion.rate or 30.0
     repetitions = [
         describe_pass(
@@ -218,28 +220,30 @@ def _sample_cycle(example: Motion, config: CountConfig) -> Cycle:
 
 def _find_on_both_sides(
     poses: Float[Tensor, "tick 15 3"], cycle: Cycle, config: CountConfig
-) -> tuple[list[tuple[MeasuredPass, bool]], float]:
-    """Return the passes of a recording, each with whether the other side performs it, and how well they explain it.
+) -> list[tuple[MeasuredPass, bool]]:
+    """Return the passes of a recording, each with whether the other side of the body performs the example.
 
-    An alternating movement is its own mirror image half a repetition later, and may start at any phase.
+    An alternating movement is its own mirror image half a repetition later, and may start at any phase. Of any other
+    movement, the side with more repetitions counts, and those of the other side that are nearly as similar.
     """
     if cycle.is_alternating:
         cycle = cycle.balance_sides()
         starts = [cycle.rotate(at / _PHASES) for at in range(_PHASES)]
-        phases = [find_alternating_passes(poses, start, config.other, config.similarity) for start in starts]
-        passes = max(phases, key=rank_passes)
-        least = find_least_similarity(passes, _BEST, _TOLERANCE)
-        passes = [passage for passage in passes if passage.similarity >= least]
-        return [(passage, False) for passage in passes], rank_passes(passes)
-    sides = ((cycle, False), (cycle.mirror(), True))[: 1 + config.mirror]
-    candidates = [
-        Candidate(passage, is_mirrored)
-        for side, is_mirrored in sides
-        for passage in list_candidates(poses, side, config.other, config.similarity)
-        if passage.amplitude >= config.smallest
+        phases = [find_passes(poses, start, config.other, config.similarity) for start in starts]
+        return [(passage, False) for passage in max(phases, key=rank_passes)]
+    own = find_passes(poses, cycle, config.other, config.similarity)
+    reflected = find_passes(poses, cycle.mirror(), config.other, config.similarity) if config.mirror else []
+    sides = [(passage, False) for passage in own], [(passage, True) for passage in reflected]
+    main, secondary = (
+        sides if _count_complete(reflected, config) <= _count_complete(own, config) else sides[::-1]
+    )
+    usual = sorted(passage.similarity for passage, _ in main)[len(main) // 2] if main else 0.0
+    return main + [
+        (passage, is_mirrored)
+        for passage, is_mirrored in secondary
+        # a symmetric movement is its own mirror image
+        if passage.similarity >= usual - NEARLY and not any(_overlap(passage, other) for other, _ in main)
     ]
-    kept, rank = select_repetitions(poses, cycle, candidates, config.complete)
-    return [(candidate.passage, candidate.is_mirrored) for candidate in kept], rank
 
 
 def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:
@@ -251,6 +255,12 @@ def _find_complete(passes: list[MeasuredPass], config: CountConfig) -> float:
     sizes = sorted(passage.amplitude for passage in passes)
     usual = sizes[len(sizes) // 2] if len(sizes) > 1 else 1.0
     return config.complete * min(1.0, max(usual, _SMALLEST_USUAL))
+
+
+def _overlap(a: MeasuredPass, b: MeasuredPass) -> bool:
+    """Return whether two passes have more in common than a fifth of the shorter one."""
+    common = min(a.end, b.end) - max(a.start, b.start)
+    return common > min(a.end - a.start, b.end - b.start) / 5
 
 
 def describe_pass(
@@ -278,3 +288,7 @@ def describe_pass(
         ranges=measure_ranges(compute_angles(poses), (poses != 0).any(-1).all(0)),
         is_mirrored=is_mirrored,
     )
+
+
+def _count_complete(passes: list[MeasuredPass], config: CountConfig) -> int:
+    return sum(passage.amplitude >= config.complete for passage in passes)
