@@ -274,9 +274,9 @@ class Learner:
         try:
             return self.model.compare(query, support)
         except ShapeError:
-            if all(bool(part.values.isfinite().all()) for part in (query, support)):
+            if all(bool(part.values.square().sum(-1).isfinite().all()) for part in (query, support)):
                 raise
-            raise JeanieError(f"features are no longer finite: {_DIVERGED}") from None
+            raise JeanieError(f"features are too large or not finite: {_DIVERGED}") from None
 
     def _encode(
         self, number: int, part: int, episodes: list[Episode], side: Literal["query", "support"]

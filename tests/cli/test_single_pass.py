@@ -56,9 +56,9 @@ def test_a_search_reads_a_recording_once_for_all_of_its_matches(tmp_path):
     object.__setattr__(dataset, "read", lambda clip: reads.append(clip) or read(clip))
     model, example = FewShotModel.raw(), open_clip("wave")
     matches = find(model, example, dataset, k=4)
-    durations = select_duration_steps(len(example) / example.rate, 1.5)
+    assert len(select_duration_steps(len(example) / example.rate, 1.5)) > 1
     assert len(matches) > 1
-    assert len(reads) == len(durations) + 1, "once per duration of the windows, and once for all matches"
+    assert len(reads) == 2, "once for the windows of all durations, and once for all matches"
     reads.clear()
     rate_matches(model, example, dataset, matches)
     assert len(reads) == 1
