@@ -151,7 +151,7 @@ def connect_cluster(
     Certificates come from Dask's own configuration (``distributed.comm.tls``).
 
     Raises:
-        ConfigError: Dask is not installed, or no scheduler answers.
+        ConfigError: Dask is not installed, certificates are missing, or no scheduler answers.
     """
     try:
         library: Any = import_module("distributed")
@@ -160,6 +160,14 @@ def connect_cluster(
     if not address.startswith(("tcp://", "tls://")):
         raise ConfigError(
             f"cluster={address!r}: expected the address of a Dask scheduler such as tcp://host:8786 or tls://host:8786"
+        )
+    if (
+        address.startswith("tls://")
+        and library.Security().get_connection_args("client")["ssl_context"] is None
+    ):
+        raise ConfigError(
+            f"cluster={address!r}: a TLS connection needs certificates; set distributed.comm.tls.ca-file, client.cert "
+            "and client.key in Dask's configuration"
         )
     try:
         client = library.Client(address, set_as_default=False, timeout=_CONNECT_SECONDS)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MLP = "tests/encoders/test_joint_mlp.py"
+BOUNDS = "tests/recogniser/search/test_bounds.py"
 RANDOM = "tests/alignment/test_random_cases.py"
 # these measure memory, which the sanitizer multiplies, or build a kernel themselves
 SLOW = "not memory and not large and not takes_the_place and not large_batch and not two_thousand"
@@ -60,8 +61,9 @@ def main(count: int) -> int:
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
         narrow = {**environment, "JEANIE_ISA": "baseline"}
-        tests = ("tests/alignment", "tests/kernel", MLP, "--ignore", "tests/kernel/test_build.py", "-k", SLOW)
-        return run_tests(environment, *tests) or run_tests(narrow, RANDOM, MLP)
+        own = ("tests/alignment", "tests/kernel", MLP, BOUNDS)
+        tests = (*own, "--ignore", "tests/kernel/test_build.py", "-k", SLOW)
+        return run_tests(environment, *tests) or run_tests(narrow, RANDOM, MLP, BOUNDS)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ def test_no_scheduler_is_an_error(monkeypatch):
         list(map_tasks(fail_at_two, [1], cluster="tcp://127.0.0.1:1"))
 
 
+def test_tls_without_certificates_is_an_error():
+    with pytest.raises(ConfigError, match="needs certificates"):
+        list(map_tasks(fail_at_two, [1], cluster="tls://127.0.0.1:1"))
+
+
 def test_the_task_of_a_killed_worker_runs_again(cluster, tmp_path):
     tasks = [(tmp_path, number) for number in range(4)]
     with ThreadPoolExecutor(1) as client:
