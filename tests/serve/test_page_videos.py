@@ -17,7 +17,7 @@ from chromium import (
 )
 
 SIGN, SQUATS = VIDEOS / "asl/eat.mkv", VIDEOS / "pose_squats.mp4"
-pytestmark = [pytest.mark.processes, pytest.mark.plain, *NEEDS]
+pytestmark = [pytest.mark.plain, *NEEDS]
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def squat_file(tmp_path):
     return path
 
 
+@pytest.mark.processes
 def test_a_movement_of_one_camera_is_recognised_by_another(page):
     videos = VIDEOS / "four-cameras"
     page.locator("#model").select_option("full")  # camera 2: confidence 0.6 with full, 0.2 with lite
@@ -55,9 +56,8 @@ def test_a_movement_of_one_camera_is_recognised_by_another(page):
     assert list_events(page)[0] == "step"  # the slider also names what was unknown when it ended
 
 
-def test_one_sign_is_told_from_the_others(page):
-    """Of 20 signs, one is enrolled by correcting an unknown movement. Nothing leaves the origin in over a minute."""
-    start = time.monotonic()
+@pytest.mark.processes
+def test_an_unknown_movement_is_corrected_and_recognised_from_then_on(page):
     page.locator("#threshold").fill("95")
     open_video(page, SIGN)
     assert list_events(page)[0] == "unknown"
@@ -79,6 +79,14 @@ def test_one_sign_is_told_from_the_others(page):
     wait_for(lambda: list_actions(page) == [SIGN.stem], "the library after a reload")
     open_video(page, SIGN)
     assert list_events(page)[0] == SIGN.stem
+
+
+def test_one_sign_is_told_from_the_others(page):
+    """Of 20 signs, one is enrolled. Nothing leaves the origin in over a minute."""
+    start = time.monotonic()
+    if SIGN.stem not in list_actions(page):  # from the test above, if it ran
+        keep_video(page, SIGN, SIGN.stem)
+    page.locator("#threshold").fill("95")
     others = sorted(set(SIGN.parent.glob("*.mkv")) - {SIGN})
     assert len(others) == 19
     accepted = []

@@ -190,10 +190,16 @@ def test_a_client_that_does_not_read_is_dropped(service):
         assert client.get("healthz").text == "ok"
 
 
-def read_slowly(path, form, layout, memory, seconds):
-    """Stand for a reader that never ends."""
+def read_for_ever(path, form, layout, memory, seconds):
+    """Stand for a reader that computes for ever."""
+    uploads.limit_process(memory, seconds)
     while True:
         pass
+
+
+def wait_for_ever(path, form, layout, memory, seconds):
+    """Stand for a reader that waits for ever; it uses no processor time."""
+    time.sleep(10 * PATIENCE)
 
 
 def read_too_much(path, form, layout, memory, seconds):
@@ -219,20 +225,29 @@ def test_uploads_beyond_the_limit_are_refused(tmp_path, monkeypatch):
             reader.read(tmp_path / "a.bvh", None, None)
 
 
-def test_a_worker_that_exceeds_its_limits_is_ended_and_replaced(tmp_path, monkeypatch):
-    limits = ServeLimits(parse_seconds=1, parse_bytes=2**31)
-    reader = uploads.UploadReader(limits)
+@pytest.mark.parametrize(
+    ("stand_in", "wait_factor", "words"),
+    [
+        (read_for_ever, PATIENCE, "too much time"),  # processor time decides, however busy the machine is
+        (wait_for_ever, 1, "too much time"),
+        (read_too_much, PATIENCE, "too large"),
+    ],
+)
+def test_a_worker_that_exceeds_its_limits_is_ended_and_replaced(
+    stand_in, wait_factor, words, tmp_path, monkeypatch
+):
+    reader = uploads.UploadReader(ServeLimits(parse_seconds=1, parse_bytes=2**31))
     path = tmp_path / "bad.bvh"
     path.write_bytes(b"HIERARCHY")
-    monkeypatch.setattr(
-        uploads, "_WAIT_FACTOR", PATIENCE
-    )  # processor time decides, however busy the machine is
+    monkeypatch.setattr(uploads, "_WAIT_FACTOR", wait_factor)
+    start = time.monotonic()
     try:
-        for stand_in, words in ((read_slowly, "too much time"), (read_too_much, "too large")):
-            with monkeypatch.context() as patch:
-                patch.setattr(uploads, "_read", stand_in)
-                with pytest.raises(DataError, match=words):
-                    reader.read(path, None, None)
+        with monkeypatch.context() as patch:
+            patch.setattr(uploads, "_read", stand_in)
+            with pytest.raises(DataError, match=words):
+                reader.read(path, None, None)
+        assert time.monotonic() - start < PATIENCE  # not the wait, but the processor time ended it
+        monkeypatch.setattr(uploads, "_WAIT_FACTOR", PATIENCE)
         with pytest.raises(DataError, match=r"^bad\.bvh, line 1"):  # a new worker reads the next file
             reader.read(path, None, None)
     finally:
