@@ -1,5 +1,6 @@
-"""Batches of the clips of training episodes; on a GPU, those of the next step are prepared while it computes."""
+"""Batches of the clips of training episodes; a thread prepares those of the next step while this one is computed."""
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,13 +37,14 @@ class ClipLoader:
     Args:
         store: Prepared clips.
         device: Device of the model. For CUDA, batches lie in pinned memory, so that they are copied while the device
-            computes, and ``request`` starts a thread. On the CPU ``request`` does nothing.
-        in_background: Whether ``request`` starts a thread; None decides by the device.
+            computes.
+        in_background: Whether ``request`` starts a thread. By default, it does on CUDA, and on the CPU if torch leaves
+            a core free; otherwise it does nothing.
     """
 
     def __init__(self, store: Store, device: torch.device, *, in_background: bool | None = None) -> None:
         self._store, self._is_pinned = store, device.type == "cuda"
-        starts_thread = self._is_pinned if in_background is None else in_background
+        starts_thread = self._is_pinned or _has_free_core() if in_background is None else in_background
         self._threads = ThreadPoolExecutor(1, "clip-loader") if starts_thread else None
         self._requests: dict[Key, Future[LoadedClips]] = {}
 
@@ -70,3 +72,9 @@ class ClipLoader:
         batch = self._store[clips]
         parts = position.split([len(numbers) for numbers in episodes])
         return LoadedClips(clips, parts, batch.pin_memory() if self._is_pinned else batch)
+
+
+def _has_free_core() -> bool:
+    """Return whether this process may use more cores than torch computes on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return torch.get_num_threads() < cores

@@ -146,9 +146,10 @@ class Learner:
         for part, result in enumerate(results):
             if len(parts) > 1:  # the loss needed the distances of all parts first
                 result = self._compute_part(number, parts, part, len(episodes), before)
+            if part == len(results) - 1:
+                self._request_clips(number + 1)
             self._backpropagate(result, own_gradient[start : start + len(result.distances)])
             start += len(result.distances)
-        self._request_clips(number + 1)
         for i, (scale, first) in enumerate(zip(scales, before, strict=True)):
             change = sum((result.changes[i] for result in results), torch.zeros_like(first))
             scale.copy_(first + self.world.reduce_sum(change))
@@ -178,7 +179,7 @@ class Learner:
         return [own_episodes[start : start + size] for start in range(0, len(own_episodes), size)]
 
     def _request_clips(self, number: int) -> None:
-        """Let the clips of a step be loaded while the device computes."""
+        """Let the clips of a step be loaded while the backward pass computes."""
         if number < self.config.steps:
             for part, episodes in enumerate(self._split(*self._select_episodes(number))):
                 for side in _SIDES:

@@ -203,18 +203,33 @@ def test_a_resumed_run_in_lower_precision_is_the_run(tmp_path):
     ]
 
 
-def test_clips_that_are_loaded_ahead_give_the_same_step(monkeypatch):
-    expected, grads, _ = run_step()
-    monkeypatch.setattr(
-        "jeanie.training.step.ClipLoader",
-        lambda store, device: prefetch.ClipLoader(store, device, in_background=True),
-    )
-    found, others, learner = run_step()
-    assert found == expected
+@pytest.mark.parametrize("parts", [1, 2])
+def test_clips_that_are_loaded_ahead_give_the_same_step(parts, monkeypatch):
+    results = []
+    for in_background in (False, True):
+        monkeypatch.setattr(
+            "jeanie.training.step.ClipLoader",
+            lambda store, device, background=in_background: prefetch.ClipLoader(
+                store, device, in_background=background
+            ),
+        )
+        results.append(run_step(accumulate=parts))
+    (expected, grads, _), (step, others, learner) = results
+    assert step == expected
     assert_close(others, grads, rtol=0, atol=0)
-    assert len(learner.loader._requests) == 2  # both sides of the next step
+    assert len(learner.loader._requests) == 2 * parts  # both sides of the next step
     assert learner.step(1).episode == 8
     assert not learner.loader._requests
+
+
+@pytest.mark.parametrize(("threads", "cores", "is_ahead"), [(1, 2, True), (2, 2, False), (4, 2, False)])
+def test_a_thread_loads_clips_only_if_a_core_is_free(threads, cores, is_ahead, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    loader = prefetch.ClipLoader(make_learner(CONFIG).store, torch.device("cpu"))
+    loader.request((0,), [torch.tensor([0, 1])])
+    assert (len(loader._requests) == 1) == is_ahead
+    assert loader.load((0,), [torch.tensor([0, 1])]).clips.tolist() == [0, 1]
 
 
 @pytest.mark.plain
