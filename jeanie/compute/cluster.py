@@ -161,13 +161,16 @@ def connect_cluster(
         raise ConfigError(
             f"cluster={address!r}: expected the address of a Dask scheduler such as tcp://host:8786 or tls://host:8786"
         )
-    if (
-        address.startswith("tls://")
-        and library.Security().get_connection_args("client")["ssl_context"] is None
-    ):
+    security = library.Security().get_connection_args("client")
+    if address.startswith("tls://") and security["ssl_context"] is None:
         raise ConfigError(
             f"cluster={address!r}: a TLS connection needs certificates; set distributed.comm.tls.ca-file, client.cert "
             "and client.key in Dask's configuration"
+        )
+    if address.startswith("tcp://") and security["require_encryption"]:
+        raise ConfigError(
+            f"cluster={address!r}: Dask's configuration requires encryption (distributed.comm.require-encryption); "
+            "use the tls:// address of the scheduler"
         )
     try:
         client = library.Client(address, set_as_default=False, timeout=_CONNECT_SECONDS)

@@ -43,11 +43,11 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def start_scheduler(self, port=0, prefix=()):
-        """Start the scheduler and wait for its address."""
+    def start_scheduler(self, *options, port=0, prefix=()):
+        """Start the scheduler, with further options of dask scheduler, and wait for its address."""
         log = self.folder / "scheduler.log"
         command = ["scheduler", "--host", self.host, "--port", port, "--no-dashboard", "--no-show"]
-        self.scheduler = self.start("scheduler", *command, prefix=prefix)
+        self.scheduler = self.start("scheduler", *command, *options, prefix=prefix)
         line = wait_for(
             lambda: next((line for line in log.read_text().splitlines() if "Scheduler at" in line), "")
         )
