@@ -41,7 +41,7 @@ def postgres_server():
             installed = folder / installed.name
         os.chown(folder, NOBODY, NOBODY)
         os.chown(data, NOBODY, NOBODY)
-    programs = installed / "pginstall18" / "bin"
+    programs = next(installed.glob("pginstall*")) / "bin"
     initialise = [programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D", data]
     subprocess.run(initialise, check=True, capture_output=True, cwd=folder, **run_as_nobody())
     log = (folder / "log").open("wb")

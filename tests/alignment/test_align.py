@@ -193,6 +193,7 @@ def test_no_shift_is_the_softmin_of_single_views(gamma, backend):
 
 @EVERY
 @pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0])
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # inside tslearn 0.6
 def test_without_views_it_is_tslearns_soft_dtw(gamma, backend, monkeypatch):
     import numba
 

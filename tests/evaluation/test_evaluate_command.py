@@ -111,7 +111,7 @@ def test_a_run_is_not_tested_on_classes_that_it_has_learnt(run_folders):
         (("raw", "synthetic", "--alone", "--against", "raw"), "--alone and --against exclude each other"),
         (("raw", "synthetic", "--with", "raw"), "--with joins training runs"),
         (("raw", "synthetic", "--way", "1"), "way"),
-        (("raw",), "protocol"),
+        (("raw",), "missing argument 'protocol'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -119,7 +119,9 @@ def test_wrong_usage_and_bad_input_end_with_2(arguments, message, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     done = run(*arguments)
     assert done.exit_code == 2
-    assert message in done.stderr
+    assert (
+        message.lower() in done.stderr.lower()
+    )  # versions of typer write the names of arguments in different case
     assert done.stdout == ""
 
 
