@@ -1,5 +1,6 @@
 """From motions to the input tensors of a model: prepared once per clip, and padded to batches."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
@@ -123,7 +124,8 @@ class _MotionReader(Protocol):
 class Store:
     """A cache of prepared motions; ``store[indices]`` is a batch.
 
-    A motion is prepared on its first use. ``components`` are the stores of the components of the model.
+    A motion is prepared on its first use. ``components`` are the stores of the components of the model. Threads may
+    use a store at the same time; they take turns in preparing motions.
 
     Args:
         motions: The motions.
@@ -146,6 +148,7 @@ class Store:
         self._views = views
         self._cache: dict[int, PreparedClip] = {}
         self._ahead: dict[int, PreparedClip] = {}
+        self._lock = threading.Lock()
         self.components: Sequence[Store] = ()
 
     def __len__(self) -> int:
@@ -178,6 +181,10 @@ class Store:
 
     def _load(self, indices: Sequence[int]) -> dict[int, PreparedClip]:
         """Return prepared motions by their index; those that are not in the cache are prepared together."""
+        with self._lock:
+            return self._find_or_prepare(indices)
+
+    def _find_or_prepare(self, indices: Sequence[int]) -> dict[int, PreparedClip]:
         clips = {
             index: known[index] for known in (self._ahead, self._cache) for index in indices if index in known
         }

@@ -1,5 +1,8 @@
 """Motions become padded batches, and batches blocks from every view, as they would one by one."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -147,6 +150,27 @@ def test_a_store_prepares_a_clip_once_and_within_its_limit():
     tight = Store(clips, PrepareConfig(), limit=0)
     assert torch.equal(tight[[0]].joints, tight[[0]].joints)
     assert clips.reads[0] == 3
+
+
+def test_threads_take_turns_in_preparing_motions():
+    class Slow(list):
+        """Motions that count how many threads read at the same time."""
+
+        reading, most, reads = 0, 0, 0
+
+        def __getitem__(self, index):
+            self.reading, self.reads = self.reading + 1, self.reads + 1
+            self.most = max(self.most, self.reading)
+            time.sleep(0.01)
+            self.reading -= 1
+            return super().__getitem__(index)
+
+    clips = Slow([motion(5, seed=i) for i in range(4)])
+    store = Store(clips, PrepareConfig())
+    with ThreadPoolExecutor(4) as threads:
+        batches = list(threads.map(store.__getitem__, [[0, 1], [1, 2], [2, 3], [3, 0]]))
+    assert (clips.most, clips.reads) == (1, 4)
+    assert_close(batches[0].joints[1], batches[1].joints[0], rtol=0, atol=0)
 
 
 @pytest.mark.errors
