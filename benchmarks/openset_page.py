@@ -53,7 +53,7 @@ def format_page(
         "",
         "*before*: the evidence and coefficients of version 0.1.0 on the same episodes and background set.",
         "*after*: this version. *calibrated*: this version with 20 unlabelled recordings of the same sensor, which may",
-        "show enrolled actions too. Evidence was chosen on left-out sources.",
+        "show enrolled actions too. Evidence and fit were chosen on left-out sources.",
         "",
         about,
         "",
@@ -63,9 +63,9 @@ def format_page(
     if unseen:
         lines += [
             *_table_of_means("Data sets that nothing was fitted to", unseen),
-            "These data sets were measured four times. Earlier results on them were in view when the background",
-            "set, the weight of unknown queries and the nearest share of the cohort changed, so these rows are not",
-            "blind.",
+            "These data sets were measured five times. Earlier results on them were in view when the background",
+            "set, the weight of unknown queries, the nearest share of the cohort and the fit changed, so these rows",
+            "are not blind.",
             "",
             *_table_of_sources("The same data sets one by one", unseen),
         ]
@@ -89,6 +89,9 @@ def format_page(
         "| threshold | " + " | ".join(f"{limit:.2f}" for _, limit in calibration.thresholds) + " |",
         "",
         "## Coefficients",
+        "",
+        "The fit minimises the log loss, and the squared mean error of every source, so that evidence counts less if",
+        "its level depends on the sensor.",
         "",
         "| evidence | coefficient | |",
         "|---|---|---|",

@@ -58,11 +58,13 @@ def compute_log_statistics(
 class CohortStatistics:
     """Log distances between motions and their cohort: the background set, and own motions of other actions.
 
-    ``mean`` and ``std`` are those of the background set. ``nearest`` are the smallest of all, in increasing order.
+    ``mean`` and ``std`` are those of the background set, ``background_nearest`` is the mean of its smallest.
+    ``nearest`` are the smallest of all, in increasing order.
     """
 
     mean: Float[Tensor, "*any"]
     std: Float[Tensor, "*any"]
+    background_nearest: Float[Tensor, "*any"]
     nearest: Float[Tensor, "*any member"]
 
     @classmethod
@@ -70,10 +72,10 @@ class CohortStatistics:
         """Return the statistics of the distances between each row and the background set."""
         count = max(1, round(COHORT_SHARE * distances.shape[1]))
         nearest = log_distance(distances).topk(count, 1, largest=False).values
-        return cls(*compute_log_statistics(distances), nearest)
+        return cls(*compute_log_statistics(distances), nearest.mean(1), nearest)
 
     def __getitem__(self, index: Any) -> "CohortStatistics":
-        return CohortStatistics(self.mean[index], self.std[index], self.nearest[index])
+        return CohortStatistics(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @classmethod
     def cat(cls, parts: "Sequence[CohortStatistics]") -> "CohortStatistics":

@@ -4,7 +4,8 @@ A distance alone does not say whether a movement is known. It is compared with t
 query to a cohort: the background set, the examples of other actions and the calibration recordings. As in speaker
 verification, the nearest of them count most (adaptive score normalisation). It is also compared with the second-best
 action and with the distances between the examples of the action. A logistic regression, fitted on other sensors and
-other actions, turns this evidence into a probability.
+other actions, turns this evidence into a probability. Two kinds of evidence correct the level on another sensor: how
+much nearer the user's own motions are than the background set, and how far the background set is spread.
 """
 
 from bisect import bisect_left
@@ -48,7 +49,13 @@ class Calibration(Config):
         description="log ratio of the distance and those of the example's nearest cohort"
     )
     query_nearest: float = Field(
-        description="log ratio of the distance and those of the query's nearest cohort"
+        description="log ratio of the distance and those of the query's nearest cohort, over the number of actions"
+    )
+    own_nearest: float = Field(
+        description="log ratio of the query's nearest distances in the background set and in the cohort"
+    )
+    background_spread: float = Field(
+        description="log ratio of the query's distances to the background set and to the nearest of it"
     )
     foreign: float = Field(description="share of the background set, of other sensors, in the cohort")
     margin: float = Field(description="log ratio of the distances of the second-best and the best action")
@@ -63,7 +70,7 @@ class Calibration(Config):
         default=(), description="(share of false alarms, threshold) on left-out data, by decreasing share"
     )
 
-    def compute_confidence(self, evidence: Float[Tensor, "*any 10"]) -> Float[Tensor, "*any"]:
+    def compute_confidence(self, evidence: Float[Tensor, "*any 12"]) -> Float[Tensor, "*any"]:
         """Return the probability that the nearest action is right."""
         weights = [getattr(self, name) for name in EVIDENCE]
         return torch.sigmoid(
@@ -103,7 +110,7 @@ def compute_evidence(
     own: Float[Tensor, "*any"],
     actions: int,
     own_motions: int = 0,
-) -> Float[Tensor, "*any 10"]:
+) -> Float[Tensor, "*any 12"]:
     """Return the evidence for the nearest action, in the order of ``EVIDENCE``.
 
     Args:
@@ -123,6 +130,8 @@ def compute_evidence(
         (nearest - cohort.nearest.mean(-1)).clamp(-_MAX_COHORT_RATIO, _MAX_COHORT_RATIO)
         for cohort in (support, query)
     )
+    own_nearest = query.background_nearest - query.nearest.mean(-1)
+    spread = query.mean - query.background_nearest
     ones = torch.ones_like(nearest)
     margin = 0 * ones if actions < 2 else (second - nearest).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     several = own.isfinite()
@@ -132,7 +141,9 @@ def compute_evidence(
             from_support,
             from_query,
             near_support,
-            near_query,
+            near_query / actions,
+            own_nearest.clamp(0, _MAX_COHORT_RATIO),
+            spread.clamp(0, _MAX_COHORT_RATIO),
             ones * (_FOREIGN / (_FOREIGN + own_motions)),
             margin,
             ones * (actions < 2),

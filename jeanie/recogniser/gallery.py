@@ -340,7 +340,7 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
 
 def compute_answer_evidence(
     label: str, distances: dict[str, float], nearest_examples: NearestExamples, snapshot: GallerySnapshot
-) -> Float[Tensor, " 10"]:
+) -> Float[Tensor, " 12"]:
     """Return the evidence for the nearest action. Its negative examples count as another action."""
     others = [
         distance

@@ -42,7 +42,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = os.environ.get("JEANIE_DATA")
 COEFFICIENTS = {
     "bias": -1.0, "support": -0.5, "query": -0.25, "support_nearest": -0.375, "query_nearest": -0.625,
-    "foreign": -0.875, "margin": 2.0, "alone": 0.125, "actions": -0.75, "own": -1.5, "several": 0.0625,
+    "own_nearest": -1.75, "background_spread": -1.25, "foreign": -0.875, "margin": 2.0, "alone": 0.125,
+    "actions": -0.75, "own": -1.5, "several": 0.0625,
 }  # fmt: skip
 levels = st.integers(0, 6).map(lambda level: level / 4)
 
@@ -94,8 +95,9 @@ def test_reliability_counts_every_answer_in_its_range(rows):
     assert_close([row[1:] for row in found], [row[1:] for row in expected])
 
 
-def cohort(mean, std, *nearest):
-    return CohortStatistics(torch.tensor(mean), torch.tensor(std), torch.tensor(nearest))
+def cohort(mean, std, *nearest, background_nearest=None):
+    background_nearest = sum(nearest) / len(nearest) if background_nearest is None else background_nearest
+    return CohortStatistics(*map(torch.tensor, (mean, std, background_nearest, nearest)))
 
 
 @pytest.mark.parametrize("actions", [1, 4])
@@ -103,17 +105,19 @@ def cohort(mean, std, *nearest):
 def test_evidence_and_confidence_are_the_formula(actions, own):
     nearest, second, around, asked = -2.5, -1.75, (-1.0, 0.5), (-0.5, 0.25)
     z, t = (nearest - around[0]) / around[1], (nearest - asked[0]) / asked[1]
-    near = nearest - (-2.0 - 1.5) / 2, nearest - (-1.25 - 1.0) / 2
+    near = nearest - (-2.0 - 1.5) / 2, (nearest - (-1.25 - 1.0) / 2) / actions
+    level = -0.75 - (-1.25 - 1.0) / 2, -0.5 - -0.75
     margin = second - nearest if actions > 1 else 0.0
     farther = 0.0 if math.isnan(own) else nearest - own
     expected = [
-        z, t, *near, 10 / (10 + 6), margin, float(actions == 1), math.log(actions), farther, float(not math.isnan(own))
+        z, t, *near, *level, 10 / (10 + 6), margin, float(actions == 1), math.log(actions), farther,
+        float(not math.isnan(own)),
     ]  # fmt: skip
     found = compute_evidence(
         torch.tensor(nearest),
         torch.tensor(second),
         cohort(*around, -2.0, -1.5),
-        cohort(*asked, -1.25, -1.0),
+        cohort(*asked, -1.25, -1.0, background_nearest=-0.75),
         torch.tensor(own),
         actions,
         own_motions=6,
@@ -129,7 +133,9 @@ def test_the_evidence_of_an_exact_match_is_limited():
     floor = log_distance(torch.tensor(0.0))
     pair = cohort(-1.0, 0.1, -1.5)
     found = compute_evidence(floor, floor, pair, pair, floor, 2)
-    assert_close(found, torch.tensor([-8.0, -8.0, -3.0, -3.0, 1.0, 0.0, 0.0, math.log(2), 0.0, 1.0]))
+    assert_close(
+        found, torch.tensor([-8.0, -8.0, -3.0, -1.5, 0.0, 0.5, 1.0, 0.0, 0.0, math.log(2), 0.0, 1.0])
+    )
 
 
 logs = st.floats(-5, 2, width=32)
@@ -141,6 +147,7 @@ def test_own_motions_join_the_nearest_of_the_cohort(background, own):
     joined = statistics.with_members(torch.tensor([*own, math.inf]))
     assert_close(joined.nearest, torch.tensor(sorted([*background, *own])[:3]), rtol=1e-4, atol=1e-4)
     assert (joined.mean, joined.std) == (statistics.mean, statistics.std)
+    assert joined.background_nearest == statistics.background_nearest == statistics.nearest.mean()
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -258,8 +265,10 @@ def test_the_shipped_confidence_grows_with_a_smaller_distance_and_a_larger_margi
         given = (torch.tensor(nearest), torch.tensor(second), background, background, torch.tensor(math.nan))
         return float(shipped.compute_confidence(compute_evidence(*given, actions, actions - 1)))
 
+    for actions in (1, 2, 5, 20, 200):
+        near = [confidence(nearest, actions=actions) for nearest in (-9.0, -3.0, -2.0, -1.5, -1.0, -0.7)]
+        assert near == sorted(near, reverse=True)
     near = [confidence(nearest) for nearest in (-3.0, -2.0, -1.5, -1.0, -0.7)]
-    assert near == sorted(near, reverse=True)
     assert near[0] > 0.9
     assert near[-1] < 0.1
     assert confidence(-1.6, -0.8) > confidence(-1.6, -1.5)
@@ -285,6 +294,25 @@ def test_the_regression_is_the_one_of_highest_likelihood(script):
             moved = found.clone()
             moved[place] += step
             assert likelihood(moved) < best
+
+
+def test_an_even_fit_trusts_evidence_less_whose_level_depends_on_the_source(script):
+    rng = np.random.default_rng(0)
+    right, source = torch.from_numpy(rng.random(4000)) < 0.5, torch.arange(4000) % 2
+    steady, shifted = (right + torch.from_numpy(rng.normal(size=4000)) for _ in range(2))
+    rows = torch.stack([steady, shifted + 2.0 * source], 1).float()
+
+    def fit(evenness):
+        bias, *weights = solution = script.fit_logistic(rows, right, None, source, evenness)
+        chance = torch.sigmoid(rows.double() @ solution[1:] + bias)
+        return weights, [float((chance - right.double())[source == one].mean()) for one in (0, 1)]
+
+    (steady_alone, shifted_alone), errors_alone = fit(0.0)
+    (steady_even, shifted_even), errors_even = fit(100.0)
+    assert_close(script.fit_logistic(rows, right, None, source, 0.0), script.fit_logistic(rows, right))
+    assert 0 <= shifted_even < shifted_alone / 2
+    assert steady_even > 0.8 * steady_alone
+    assert max(map(abs, errors_even)) < 0.3 * max(map(abs, errors_alone))
 
 
 @pytest.fixture
@@ -346,7 +374,9 @@ def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script, epi
     apart = torch.full((count, count), 2.0)
     same = torch.from_numpy((labels[:, None] == labels) & (subjects[:, None] == subjects))
     apart[same] = 0.0  # would be found at once
-    around = CohortStatistics(torch.zeros(count), torch.ones(count), torch.zeros(count, 1))
+    around = CohortStatistics(
+        torch.zeros(count), torch.ones(count), torch.zeros(count), torch.zeros(count, 1)
+    )
     found = script.Table("letters", "letters", labels, subjects, apart, apart, around, around)
     for shots in (1, 3):
         answers = episodes.run_episode(found, 2, shots, rng)
