@@ -1,6 +1,5 @@
 #include "memory.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -9,6 +8,8 @@
 #include <new>
 #include <utility>
 #include <vector>
+
+#include "fork_safe.h"
 
 namespace jeanie {
 
@@ -26,17 +27,7 @@ struct Pool {
   size_t held = 0;
   std::vector<std::pair<size_t, void*>> blocks;
 };
-// Never destroyed: threads may still return blocks at exit. A forked child leaves the blocks alone, which another thread
-// may have been changing, and starts with an empty pool in the same place; a fork handler must not allocate.
-alignas(Pool) unsigned char storage[sizeof(Pool)];
-Pool* pool = nullptr;
-void reset() { pool = new (storage) Pool; }
-struct Setup {
-  Setup() {
-    reset();
-    pthread_atfork(nullptr, nullptr, reset);
-  }
-} setup;
+ForkSafe<Pool> pool;  // a forked child leaves the blocks of its parent alone
 }  // namespace
 
 void prefer_large_pages(void* start, size_t bytes) {

@@ -1,13 +1,12 @@
 #include "threads.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
+
+#include "fork_safe.h"
 
 namespace jeanie {
 
@@ -70,17 +69,7 @@ class ThreadPool {
   }
 };
 
-// Never destroyed: its threads still wait at exit. A forked child has none of these threads, so it starts with a new
-// pool in the same place; a fork handler must not allocate.
-alignas(ThreadPool) unsigned char storage[sizeof(ThreadPool)];
-ThreadPool* pool = nullptr;
-void reset() { pool = new (storage) ThreadPool; }
-struct Setup {
-  Setup() {
-    reset();
-    pthread_atfork(nullptr, nullptr, reset);
-  }
-} setup;
+ForkSafe<ThreadPool> pool;
 
 }  // namespace
 
