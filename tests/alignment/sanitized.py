@@ -1,7 +1,7 @@
 """Run the tests of the compiled kernel on a build with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``python tests/alignment/sanitized.py [--cases COUNT]`` builds the kernel into a temporary folder, runs the tests with
-it, and runs COUNT random cases per test on both instruction sets. Any report ends the process with an error.
+it, and runs COUNT random cases per test on the instruction sets. Any report ends the process with an error.
 """
 
 import argparse
@@ -60,10 +60,14 @@ def main(count: int) -> int:
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:abort_on_error=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
-        narrow = {**environment, "JEANIE_ISA": "baseline"}
+        narrow, middle = ({**environment, "JEANIE_ISA": name} for name in ("baseline", "avx2"))
         own = ("tests/alignment", "tests/kernel", MLP, BOUNDS)
         tests = (*own, "--ignore", "tests/kernel/test_build.py", "-k", SLOW)
-        return run_tests(environment, *tests) or run_tests(narrow, RANDOM, MLP, BOUNDS)
+        return (
+            run_tests(environment, *tests)
+            or run_tests(narrow, RANDOM, MLP, BOUNDS)
+            or run_tests(middle, MLP, BOUNDS)
+        )
 
 
 if __name__ == "__main__":

@@ -12,14 +12,17 @@
 namespace baseline {
 extern const jeanie::Kernel kernel;
 extern const jeanie::MlpKernel mlp_kernel;
+extern const jeanie::NearestKernel nearest_kernel;
 }
 #if defined(__x86_64__)
 namespace avx2 {
 extern const jeanie::Kernel kernel;
 extern const jeanie::MlpKernel mlp_kernel;
+extern const jeanie::NearestKernel nearest_kernel;
 }
 namespace avx512 {
 extern const jeanie::MlpKernel mlp_kernel;
+extern const jeanie::NearestKernel nearest_kernel;
 }
 #endif
 
@@ -64,6 +67,18 @@ const jeanie::MlpKernel& mlp_kernel() {
   return selected;
 }
 
+const jeanie::NearestKernel& select_nearest_kernel() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512::nearest_kernel;
+  if (has_avx2()) return avx2::nearest_kernel;
+#endif
+  return baseline::nearest_kernel;
+}
+const jeanie::NearestKernel& nearest_kernel() {
+  static const jeanie::NearestKernel& selected = select_nearest_kernel();
+  return selected;
+}
+
 template <class Job> int run_guarded(int (*function)(const Job&, bool), const Job* job, int dtype) noexcept {
   if (!job || (dtype != kFloat32 && dtype != kFloat64) || !jeanie::is_valid(*job)) return kBadArguments;
   try {
@@ -103,7 +118,7 @@ JEANIE_EXPORT int jeanie_scale(const JeanieScale* job, int dtype) { return run_g
 JEANIE_EXPORT int jeanie_mlp(const JeanieMlp* job, int dtype) { return run_guarded(mlp_kernel().run, job, dtype); }
 
 JEANIE_EXPORT int jeanie_nearest(const JeanieNearest* job, int dtype) {
-  return run_guarded(kernel().nearest, job, dtype);
+  return run_guarded(nearest_kernel().run, job, dtype);
 }
 
 JEANIE_EXPORT void jeanie_prefer_large_pages(void* start, int64_t bytes) {

@@ -7,7 +7,6 @@
 
 #include "hard.h"
 #include "matched.h"
-#include "nearest.h"
 #include "scale.h"
 #include "squares.h"
 #include "sweep.h"
@@ -102,7 +101,6 @@ const jeanie::Kernel kernel = {
     [](const JeanieMatched& job, bool is_double) { return is_double ? run_matched<double>(job) : run_matched<float>(job); },
     [](const JeanieSquares& job, bool is_double) { return is_double ? Squares<double>(job).run() : Squares<float>(job).run(); },
     [](const JeanieScale& job, bool is_double) { return is_double ? Scaling<double>(job).run() : Scaling<float>(job).run(); },
-    [](const JeanieNearest& job, bool is_double) { return is_double ? int(kBadArguments) : Nearest(job).run(); },
 };
 
 }  // namespace JEANIE_ISA

@@ -1,4 +1,4 @@
-// The entry points of one instruction set. kernel.cpp and mlp.cpp define tables per build, dispatch.cpp selects them.
+// The entry points of one instruction set. kernel.cpp, mlp.cpp and nearest.cpp define tables per build, dispatch.cpp selects them.
 #pragma once
 
 #include "abi.h"
@@ -11,12 +11,14 @@ struct Kernel {
   int (*matched)(const JeanieMatched&, bool is_double);
   int (*squares)(const JeanieSquares&, bool is_double);
   int (*scale)(const JeanieScale&, bool is_double);
-  int (*nearest)(const JeanieNearest&, bool is_double);
 };
 
-// The entry point of mlp.cpp, which also has a build for AVX-512.
+// The entry points of mlp.cpp and nearest.cpp, which also have a build for AVX-512.
 struct MlpKernel {
   int (*run)(const JeanieMlp&, bool is_double);
+};
+struct NearestKernel {
+  int (*run)(const JeanieNearest&, bool is_double);
 };
 
 }  // namespace jeanie

@@ -82,7 +82,7 @@ def prepare_query(query: Features, projection: Projection) -> BoundedQuery:
 def compute_bounds(model: FewShotModel, query: BoundedQuery, rows: Rows) -> NDArray[np.float32]:
     """Return a lower bound of the distance of the example to every row."""
     if _has_squares(model, query, rows):
-        return _join(_bound_squares(model, query, part, quick=False) for part in _split(rows, _SQUARES_ROWS))
+        return _bound_squares(model, query, rows, quick=False)
     return _join(_compute_some(model, query, np.ascontiguousarray(part)) for part in _split(rows, _ROWS))
 
 
@@ -104,7 +104,7 @@ def compute_quick_bounds(
         return None
     if native.is_available():
         return _bound_nearest(model, query, rows, columns)
-    return _join(_bound_squares(model, query, part, quick=True) for part in _split(rows, _SQUARES_ROWS))
+    return _bound_squares(model, query, rows, quick=True)
 
 
 def _split(rows: Rows, count: int) -> Iterator[Rows]:
@@ -135,18 +135,28 @@ def _bound_nearest(model: FewShotModel, query: BoundedQuery, rows: Rows, columns
     return _subtract_errors(model, query, rows, sums.astype(np.float64), steps, query.whole_error)
 
 
-@torch.no_grad()
 def _bound_squares(
     model: FewShotModel, query: BoundedQuery, rows: Rows, *, quick: bool
 ) -> NDArray[np.float32]:
     """Return bounds from the squared distances between all blocks of the example and of the rows."""
+    # one buffer for all parts: the system needs longer to provide new memory than to fill it
+    buffer = torch.empty(min(len(rows), _SQUARES_ROWS), *rows["values"].shape[1:])
+    return _join(
+        _bound_some_squares(model, query, part, buffer, quick) for part in _split(rows, _SQUARES_ROWS)
+    )
+
+
+@torch.no_grad()
+def _bound_some_squares(
+    model: FewShotModel, query: BoundedQuery, rows: Rows, buffer: Tensor, quick: bool
+) -> NDArray[np.float32]:
     features = query.features
     images = [features.values[0]]
     if features.mirrored is not None and model.config.mirror_penalty is not None:
         images.append(features.mirrored.values[0])
     count, tau, blocks = len(images), images[0].shape[0], rows["values"].shape[1]
     sides = torch.cat(images).float()
-    tables, unit, own = _multiply_blocks(sides, rows)
+    tables, unit, own = _multiply_blocks(sides, rows, buffer)
     others = sides.square().sum(-1)
     if quick:
         costs = (unit[:, None] * tables.amin(1)).add_(others).clamp_min_(0)
@@ -183,13 +193,15 @@ def _subtract_errors(
 
 @torch.no_grad()
 def _multiply_blocks(
-    sides: Float[Tensor, "query column"], rows: Rows
+    sides: Float[Tensor, "query column"], rows: Rows, buffer: Float[Tensor, "most block column"]
 ) -> tuple[Float[Tensor, "row block query"], Float[Tensor, " row"], float]:
     """Return (|x - y|^2 - |x|^2) / u for blocks x of the example and y of rows, the unit u per row, and max |y|^2.
 
     With u = 2 scale, this is scale |whole|^2 / 2 - whole x for the whole numbers of y, so one subtraction is enough.
+    The whole numbers are written to the buffer.
     """
-    whole = torch.from_numpy(np.array(rows["values"])).float()
+    whole = buffer[: len(rows)]
+    whole.numpy()[:] = rows["values"]
     scale = torch.from_numpy(rows["scale"].copy())
     lengths = torch.linalg.vector_norm(whole, dim=-1)
     halves = lengths.square() * (scale / 2)[:, None]

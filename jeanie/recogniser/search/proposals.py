@@ -29,8 +29,8 @@ from jeanie.recogniser.search.index import IndexDamaged, SearchIndex, find_index
 __all__ = ["Searched", "collect_candidates", "find_all", "locate_rows", "propose_candidates", "search_index"]
 
 _LARGE = 500_000  # windows from which an index is used
-_MAIN_COLUMNS = 16  # multiplied for the first bounds of all windows
-_JOINED = 1024  # rows whose bounds are tightened at once
+_MAIN_COLUMNS = 24  # multiplied for the first bounds of all windows
+_JOINED = 4096  # rows whose bounds are tightened at once
 _KEPT = 2**20  # windows whose bounds an exact search keeps in memory
 
 

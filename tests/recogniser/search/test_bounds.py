@@ -125,7 +125,19 @@ def sum_nearest(example, window, first):
     return total
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 7, 6), (2, 32, 32, 56), (1, 9, 4, 17)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1, 1),
+        (3, 5, 7, 6),
+        (2, 32, 32, 56),
+        (1, 9, 4, 17),
+        (2, 5, 6, 33),
+        (1, 70, 5, 64),
+        (1, 3, 9, 37),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("skipped", [0, 1, 5])
 @pytest.mark.parametrize("size", [1, 127], ids=["small", "full"])
 def test_the_kernel_sums_the_nearest_squares(shape, skipped, size):
