@@ -181,8 +181,11 @@ def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[
     import torch
 
     from jeanie import FewShotModel, open_dataset
-    from jeanie.recogniser.search.build_index import build_index
+    from jeanie.recogniser.search.build_index import build_index, seal_description
+    from jeanie.recogniser.search.cache import FeatureRecipe
     from jeanie.recogniser.search.index import open_index
+    from jeanie.recogniser.search.recall import draw_samples, measure_recall
+    from jeanie.recogniser.search.rows import compute_projection
 
     torch.set_num_threads(1)
     clips, model = open_dataset(str(archive)), FewShotModel.load()
@@ -199,19 +202,24 @@ def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[
     facts: dict[str, Any] = {"hours": hours, "exact": search(True)}
     expected = [{tuple(match[:3]) for match in row["matches"]} for row in facts["exact"]["rows"]]
     started = process_time()
-    build_index(model, clips, cache, samples=0)
+    report = build_index(model, clips, cache, samples=0)
     facts["build_cpu"] = process_time() - started
+    index = open_index(report.path)
+    assert index is not None
+    started = process_time()
+    recipe = FeatureRecipe(model, clips, cache, 0.25, 30.0, compute_projection(model))
+    drawn = draw_samples(recipe, index, [2.0], 1.5, samples)
+    facts["measure_cpu"] = process_time() - started
+    facts["samples"] = samples
     for recall in (0.95, 0.99):
-        started = process_time()
-        report = build_index(model, clips, cache, recall=recall, samples=samples)
-        index = open_index(report.path)
-        assert index is not None
-        run = search(False) | {"measure_cpu": process_time() - started, "stored": report.recall}
+        settings = measure_recall(index, drawn, recall)
+        seal_description(report.path, index.about | settings)
+        run = search(False) | {"stored": settings["recall"]}
         found = [{tuple(match[:3]) for match in row["matches"]} for row in run["rows"]]
         run["recall"] = sum(len(a & b) for a, b in zip(found, expected, strict=True)) / sum(
             map(len, expected)
         )
-        run |= {name: index.about[name] for name in ("probes", "candidates")}
+        run |= {name: settings[name] for name in ("probes", "candidates")}
         facts[f"{recall:.0%}"] = run
         facts |= {"windows": report.windows, "cells": report.cells, "index_bytes": report.size}
         facts["feature_bytes"] = sum(file.count * file.kind.itemsize for file in index.list_files())
@@ -351,7 +359,7 @@ def main() -> None:
     )
     parser.add_argument("--examples", type=int, default=10)
     parser.add_argument(
-        "--samples", type=int, default=20, help="searches that measure the recall of an index"
+        "--samples", type=int, default=60, help="searches that measure the recall of an index"
     )
     parser.add_argument(
         "--results", type=Path, default=RESULTS / "search.json", help="JSON file of the results"

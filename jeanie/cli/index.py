@@ -33,7 +33,7 @@ def index(
     ] = 0.99,
     samples: Annotated[
         int, typer.Option(min=0, help="Number of exact searches that measure the recall; 0 measures nothing.")
-    ] = 20,
+    ] = 60,
     as_json: AsJson = False,
     *,
     source: SearchedArchive,
@@ -43,7 +43,7 @@ def index(
     """Build or update the index of a large archive for jeanie find. Only new and changed recordings are encoded."""
     with exit_on_error(as_json):
         dataset = source.open(archive, options)
-        with show_progress(not as_json) as bar:
+        with show_progress(not as_json, "clips, then sample searches") as bar:
             report = build_index(
                 model.load(), dataset, seconds=seconds or (2.0,), recall=recall, samples=samples, progress=bar,
                 **source.arguments,

@@ -29,7 +29,7 @@ from jeanie.compute.tasks import map_tasks
 from jeanie.datasets.dataset import Dataset
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.search.cache import FeatureRecipe, RowFile, build_cache, list_entries, read_batches
+from jeanie.recogniser.search.cache import FeatureRecipe, build_cache, list_entries
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.index import (
     FORMAT,
@@ -43,7 +43,8 @@ from jeanie.recogniser.search.index import (
     hash_table,
     open_index,
 )
-from jeanie.recogniser.search.recall import measure_recall
+from jeanie.recogniser.search.recall import draw_samples, measure_recall
+from jeanie.recogniser.search.row_files import RowFile, read_batches
 from jeanie.recogniser.search.rows import compute_projection
 from jeanie.recogniser.search.vectors import VectorCodec, average_segments_of_rows, learn_codec
 from jeanie.recogniser.search.windows import select_duration_steps
@@ -88,7 +89,7 @@ def build_index(
     stride: float = 0.25,
     rate: float = 30.0,
     recall: float = 0.99,
-    samples: int = 20,
+    samples: int = 60,
     jobs: int = 1,
     cluster: str | None = None,
     skip_bad: bool = False,
@@ -102,13 +103,16 @@ def build_index(
         cache: Cache folder; the index is a folder in it.
         seconds: Durations of the examples that will be searched for.
         stretch, stride, rate: As in ``find``.
-        recall: Share of the exact results that a search should find. The first half of the samples selects how many
-            cells and candidates a search reads, the other half measures the recall that results report.
-        samples: Number of searches that measure the recall; 0 measures nothing.
+        recall: Share of the exact results that a search should find, with a confidence of 95 %. Two thirds of the
+            samples select how many cells and candidates a search reads, the others measure the recall that results
+            report.
+        samples: Number of searches that measure the recall; 0 measures nothing. With a few, the confidence needs more
+            cells and candidates, so searches are slower: 99 % needs about 45.
         jobs: Number of worker processes.
         cluster: Address of a Dask scheduler whose workers encode recordings; they need ``cache`` under the same path.
         skip_bad: Skip unreadable clips and list them.
-        progress: Called with the number of encoded clips and the total.
+        progress: Called with the number of encoded clips and the total, then with the number of searches that measure
+            the recall and their total.
 
     Returns:
         What was done.
@@ -154,7 +158,8 @@ def build_index(
         if samples:
             index = open_index(new, path.parent)
             assert index is not None
-            seal_description(new, index.about | measure_recall(recipe, index, samples, recall))
+            drawn = draw_samples(recipe, index, seconds, stretch, samples, progress)
+            seal_description(new, index.about | measure_recall(index, drawn, recall))
         sync_folder(new)
         replace_folder(new, path)
     except BaseException:

@@ -8,7 +8,6 @@ entry without its JSON file is incomplete and is computed again.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,27 +29,21 @@ from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.recogniser.search.clip_states import group_clips
 from jeanie.recogniser.search.encoding import Segments, encode_segments
-from jeanie.recogniser.search.rows import Projection, are_intact, build_row_type, pack_rows
+from jeanie.recogniser.search.row_files import CacheEntry, RowFile
+from jeanie.recogniser.search.rows import Projection, build_row_type, pack_rows
 from jeanie.recogniser.search.windows import count_window_frames, cut_windows
 
 __all__ = [
-    "CacheEntry",
-    "DamagedRows",
     "FeatureRecipe",
-    "RowFile",
     "build_cache",
     "delete_entry",
     "is_cache_file",
     "is_current",
     "list_entries",
-    "read_batches",
-    "read_numbered",
 ]
 
 FORMAT = 3
 _WINDOWS = 16384  # per file
-_BATCH = 1024  # rows read at once
-_MANY = 8  # from one in so many rows, a file is read as a whole
 _FILE_NAME = re.compile(r"[0-9a-f]{32}(\.json|-\d+\.(rows|safetensors))|clips\.json")
 
 
@@ -67,145 +60,6 @@ class FeatureRecipe:
     stride: float
     rate: float
     projection: Projection | None
-
-
-@dataclass(frozen=True)
-class CacheEntry:
-    """Some clips of an archive in windows of one duration, and the key of their files."""
-
-    key: str
-    duration_step: int
-    clips: range
-
-
-@dataclass(frozen=True)
-class RowFile:
-    """A file with the rows of ``count`` windows of an entry."""
-
-    path: Path
-    entry: CacheEntry
-    kind: np.dtype[Any]
-    count: int
-
-    def open(self) -> NDArray[Any]:
-        """Return the memory-mapped rows; the first number of each window is that of its clip within the entry.
-
-        Raises:
-            DamagedRows: If the file is missing or has another size.
-        """
-        try:
-            if self.path.stat().st_size != self.count * self.kind.itemsize:
-                raise ValueError("wrong size")
-            return np.memmap(self.path, self.kind, "r", shape=(self.count,))
-        except (OSError, ValueError) as error:
-            raise DamagedRows(self, str(error)) from None
-
-    def read(self, places: NDArray[np.int64], buffer: bytearray | None = None) -> NDArray[Any]:
-        """Return a copy of some rows, after a check of their sums.
-
-        Many rows are read through the buffer, if there is one: a memory map would take longer.
-
-        Raises:
-            DamagedRows: If the file or a row is damaged.
-        """
-        if buffer is None or len(places) * _MANY < self.count:
-            rows = self.open()[places]
-        else:
-            size = self.count * self.kind.itemsize
-            buffer.extend(bytes(max(0, size - len(buffer))))
-            whole = np.frombuffer(memoryview(buffer)[:size], self.kind)
-            list(_read_into(self, whole, 0))
-            rows = whole[places]
-            del whole
-        _locate_rows([(self, len(rows))], rows)
-        return rows
-
-
-class DamagedRows(DataError):
-    """A file of the cache is damaged, or was deleted during the search."""
-
-    def __init__(self, file: RowFile, reason: str) -> None:
-        super().__init__(f"{file.path}: {reason}")
-        self.file = file
-
-
-def read_batches(files: Sequence[RowFile]) -> Iterator[tuple[NDArray[np.int32], NDArray[Any]]]:
-    """Yield the windows (clip of the archive, start, end) and rows of files, in order, after a check of their sums.
-
-    A batch has rows of one type. The next batch overwrites it: the system needs longer to provide new memory, or a
-    memory map, than to read the rows.
-
-    Raises:
-        DamagedRows: If a file or a row is damaged.
-    """
-    for kind, group in groupby(files, lambda file: file.kind):
-        buffer = np.empty(_BATCH, kind)
-        parts: list[tuple[RowFile, int]] = []
-        filled = 0
-        for file in group:
-            for count in _read_into(file, buffer, filled):
-                parts.append((file, count))
-                filled += count
-                if filled == _BATCH:
-                    yield _locate_rows(parts, buffer), buffer
-                    parts, filled = [], 0
-        if filled:
-            yield _locate_rows(parts, buffer[:filled]), buffer[:filled]
-
-
-def _read_into(file: RowFile, buffer: NDArray[Any], filled: int) -> Iterator[int]:
-    """Read a file to the buffer behind ``filled`` rows; yield the number of rows. A full buffer is filled again."""
-    try:
-        with file.path.open("rb") as stream:
-            left = file.count
-            if os.fstat(stream.fileno()).st_size != left * file.kind.itemsize:
-                raise ValueError("wrong size")
-            while left:
-                some = buffer[filled : filled + left]
-                if stream.readinto(some.view(np.uint8).data) != some.nbytes:
-                    raise ValueError("wrong size")
-                yield len(some)
-                left -= len(some)
-                filled = 0
-    except (OSError, ValueError) as error:
-        raise DamagedRows(file, str(error)) from None
-
-
-def _locate_rows(parts: Sequence[tuple[RowFile, int]], rows: NDArray[Any]) -> NDArray[np.int32]:
-    """Return clip of the archive, start and end of rows. The first part says how many of the first rows are whose.
-
-    Raises:
-        DamagedRows: If a row is damaged.
-    """
-    counts = [count for _, count in parts]
-    first = np.repeat([file.entry.clips.start for file, _ in parts], counts)
-    clips = np.repeat([len(file.entry.clips) for file, _ in parts], counts)
-    windows: NDArray[np.int32] = rows["window"].copy()
-    clip, start, end = windows.T
-    is_good = are_intact(rows) & (clip >= 0) & (clip < clips) & (start >= 0) & (start < end)
-    if not bool(is_good.all()):
-        place = int(np.searchsorted(np.cumsum(counts), is_good.argmin(), "right"))
-        raise DamagedRows(parts[place][0], "rows are damaged")
-    windows[:, 0] += first.astype(np.int32)
-    return windows
-
-
-def read_numbered(
-    files: Sequence[RowFile], numbers: NDArray[np.int64]
-) -> Iterator[tuple[RowFile, NDArray[np.int64], NDArray[Any]]]:
-    """Yield rows by their numbers, which count through all files: the file, places in ``numbers`` and their rows.
-
-    Raises:
-        DamagedRows: If a file or a row is damaged.
-    """
-    starts = np.cumsum([0, *(file.count for file in files)])
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    owners = np.searchsorted(starts, ordered, "right") - 1
-    buffer = bytearray()
-    for owner in np.unique(owners).tolist():
-        here = slice(*np.searchsorted(owners, [owner, owner + 1]))
-        yield files[owner], order[here], files[owner].read(ordered[here] - starts[owner], buffer)
 
 
 def is_cache_file(path: Path) -> bool:

@@ -16,9 +16,7 @@ from jeanie.fewshot.features import Features
 from jeanie.fewshot.model import FewShotModel
 from jeanie.recogniser.search.bounds import prepare_query
 from jeanie.recogniser.search.cache import (
-    DamagedRows,
     FeatureRecipe,
-    RowFile,
     build_cache,
     delete_entry,
     list_entries,
@@ -32,6 +30,7 @@ from jeanie.recogniser.search.candidates import (
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.encoding import Segments
 from jeanie.recogniser.search.proposals import Searched, find_all, search_index
+from jeanie.recogniser.search.row_files import DamagedRows, RowFile
 from jeanie.recogniser.search.rows import compute_projection
 from jeanie.recogniser.search.windows import select_duration_steps
 from jeanie.skeleton.motion import Motion

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from jeanie.datasets.dataset import Dataset
 from jeanie.errors import DataError
 from jeanie.recogniser.fingerprints import fingerprint
 from jeanie.recogniser.search.bounds import BoundedQuery
-from jeanie.recogniser.search.cache import CacheEntry, FeatureRecipe, RowFile, read_numbered
+from jeanie.recogniser.search.cache import FeatureRecipe
 from jeanie.recogniser.search.clip_states import read_clip_states
+from jeanie.recogniser.search.row_files import CacheEntry, RowFile, read_numbered
 from jeanie.recogniser.search.rows import build_row_type
 from jeanie.recogniser.search.vectors import VectorCodec, average_segments
 
@@ -86,6 +88,10 @@ class SearchIndex:
 
     def list_files(self) -> list[RowFile]:
         """Return the files of the cache, in the order of the windows' numbers."""
+        return self._row_files
+
+    @cached_property
+    def _row_files(self) -> list[RowFile]:
         return [_restore_file(self.cache, row) for row in self.about["files"]]
 
     @property
@@ -113,17 +119,19 @@ class SearchIndex:
         """Return the number of windows of some durations."""
         return sum(len(self.cells[step].numbers) for step in duration_steps)
 
-    def read_rows(self, numbers: NDArray[np.int64]) -> Iterator[tuple[RowFile, NDArray[Any]]]:
-        """Yield the rows of windows, file by file, after a check of their sums.
+    def read_rows(
+        self, numbers: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]]:
+        """Yield the rows of windows as ``read_numbered`` does, after a check of their sums.
 
         Raises:
             IndexDamaged: If there is no such window.
             DamagedRows: If a file or a row is damaged.
         """
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < sum(count for _, count in self.files):
+        files = self.list_files()
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < sum(file.count for file in files):
             raise IndexDamaged(f"{self.path}: a window outside the archive; run jeanie index again")
-        for file, _, rows in read_numbered(self.list_files(), numbers):
-            yield file, rows
+        yield from read_numbered(files, numbers)
 
     def propose(
         self,
@@ -145,31 +153,42 @@ class SearchIndex:
             IndexDamaged: If a cell does not fit its checksum.
         """
         probes, most = probes or int(self.about["probes"]), most or int(self.about["candidates"])
+        numbers, near, _ = self.read_nearest_cells(query, duration_steps, probes)
+        nearest = np.argpartition(near, most - 1)[:most] if len(near) > most else np.arange(len(near))
+        order = nearest[np.lexsort((numbers[nearest], near[nearest]))]
+        return Proposal(numbers[order], len(numbers))
+
+    def read_nearest_cells(
+        self, query: BoundedQuery, duration_steps: Sequence[int], probes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
+        """Return the windows in the nearest cells of each duration.
+
+        Returns:
+            The numbers of the windows, the squared distances of their vectors to the example, and the places of their
+            cells: 0 is the nearest cell of a duration.
+
+        Raises:
+            IndexDamaged: If a cell does not fit its checksum.
+        """
         sides = (query.features, query.features.mirrored)
         vectors = self.codec.project(
             torch.cat([average_segments(side) for side in sides if side is not None]).numpy()
         )
         numbers, distances = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        places = [np.empty(0, np.int32)]
         for step in duration_steps:
             cells = self.cells[step]
-            for cell in self._choose_cells(cells, vectors, probes):
+            order = np.argsort(_measure_distances(cells.centroids, vectors), kind="stable")[:probes]
+            for place in np.argsort(order).tolist():  # by cell: neighbours on the disk
+                cell = int(order[place])
                 some = slice(int(cells.offsets[cell]), int(cells.offsets[cell + 1]))
                 codes, members = cells.codes[some], cells.numbers[some]
                 if compute_crc_of_cell(codes, members) != cells.sums[cell]:
                     raise IndexDamaged(f"{self.path}: a cell of the index is damaged; run jeanie index again")
                 numbers.append(np.asarray(members))
                 distances.append(_measure_distances(self.codec.decode(codes), vectors))
-        all_numbers, near = np.concatenate(numbers), np.concatenate(distances)
-        nearest = np.argpartition(near, most - 1)[:most] if len(near) > most else np.arange(len(near))
-        order = nearest[np.lexsort((all_numbers[nearest], near[nearest]))]
-        return Proposal(all_numbers[order], len(all_numbers))
-
-    @staticmethod
-    def _choose_cells(cells: Cells, vectors: NDArray[np.float32], probes: int) -> list[int]:
-        near = _measure_distances(cells.centroids, vectors)
-        count = min(probes, len(near))
-        chosen: list[int] = np.argpartition(near, count - 1)[:count].tolist() if count else []
-        return sorted(chosen)
+                places.append(np.full(len(members), place, np.int32))
+        return np.concatenate(numbers), np.concatenate(distances), np.concatenate(places)
 
 
 def _measure_distances(vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """Search with bounds: all rows of an archive, or those that an index proposes."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from jeanie.recogniser.search.bounds import (
     compute_quick_bounds,
     prepare_query,
 )
-from jeanie.recogniser.search.cache import DamagedRows, FeatureRecipe, RowFile, read_batches, read_numbered
+from jeanie.recogniser.search.cache import FeatureRecipe
 from jeanie.recogniser.search.candidates import (
     Candidates,
     CandidatesMissing,
@@ -25,12 +25,12 @@ from jeanie.recogniser.search.candidates import (
     find_best,
 )
 from jeanie.recogniser.search.index import IndexDamaged, SearchIndex, find_index_path, open_index
+from jeanie.recogniser.search.row_files import DamagedRows, RowFile, read_batches, read_numbered
 
-__all__ = ["Searched", "collect_candidates", "find_all", "locate_rows", "propose_candidates", "search_index"]
+__all__ = ["Searched", "collect_candidates", "find_all", "propose_candidates", "search_index"]
 
 _LARGE = 500_000  # windows from which an index is used
 _MAIN_COLUMNS = 24  # multiplied for the first bounds of all windows
-_JOINED = 4096  # rows whose bounds are tightened at once
 _KEPT = 2**20  # windows whose bounds an exact search keeps in memory
 
 
@@ -98,27 +98,11 @@ def collect_candidates(
 
     def tighten(places: NDArray[np.int64], limit: float) -> NDArray[np.float32]:
         tight = np.empty(len(places), np.float32)
-        for at, rows in _join_rows(read_numbered(files, numbers[places])):
+        for at, _, rows in read_numbered(files, numbers[places]):
             tight[at] = _compute_bounds_below(model, query, rows, limit)
         return tight
 
     return Candidates(windows, least, tighten, kept.seen, kept.floor)
-
-
-def _join_rows(
-    pieces: Iterable[tuple[RowFile, NDArray[np.int64], NDArray[Any]]],
-) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Yield places and rows of several files at once: many small computations would take longer."""
-    places: list[NDArray[np.int64]] = []
-    waiting: list[NDArray[Any]] = []
-    for _, at, rows in pieces:
-        if waiting and (waiting[0].dtype != rows.dtype or sum(map(len, waiting)) >= _JOINED):
-            yield np.concatenate(places), np.concatenate(waiting)
-            places, waiting = [], []
-        places.append(at)
-        waiting.append(rows)
-    if waiting:
-        yield np.concatenate(places), np.concatenate(waiting)
 
 
 def _compute_bounds_below(
@@ -162,13 +146,6 @@ class _Kept:
         self._held = most
 
 
-def locate_rows(file: RowFile, rows: NDArray[Any]) -> NDArray[np.int32]:
-    """Return clip of the archive, start and end of windows."""
-    windows: NDArray[np.int32] = rows["window"].copy()
-    windows[:, 0] += file.entry.clips.start
-    return windows
-
-
 def propose_candidates(
     model: FewShotModel, query: BoundedQuery, index: SearchIndex, numbers: NDArray[np.int64]
 ) -> Candidates:
@@ -178,9 +155,9 @@ def propose_candidates(
         IndexDamaged, DamagedRows: If the index or a file of the cache is damaged.
     """
     bounds, windows = [np.empty(0, np.float32)], [np.empty((0, 3), np.int32)]
-    for file, rows in index.read_rows(numbers):
+    for _, some, rows in index.read_rows(numbers):
         bounds.append(compute_bounds(model, query, rows))
-        windows.append(locate_rows(file, rows))
+        windows.append(some)
     return Candidates(np.concatenate(windows), np.concatenate(bounds))
 
 

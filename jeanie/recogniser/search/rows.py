@@ -6,6 +6,7 @@ The 32-bit words of a row add up to ``_CHECK``: a search detects damaged rows wi
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def compute_projection(model: FewShotModel) -> Projection | None:
     return Projection(centre, basis[:, -(COLUMNS - 1) :].contiguous())
 
 
+@lru_cache(64)
 def build_row_type(shape: tuple[int, ...] | None, *, has_second: bool, has_factor: bool) -> np.dtype[Any]:
     """Return the type of rows whose features have ``shape`` (blocks, views, columns); None: no features.
 

@@ -18,9 +18,10 @@ from jeanie.datasets.synthetic.dataset import open_synthetic
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.search import cache as shards
 from jeanie.recogniser.search import clip_states, encoding
-from jeanie.recogniser.search.cache import DamagedRows, is_cache_file, is_current, read_batches
+from jeanie.recogniser.search.cache import is_cache_file, is_current
 from jeanie.recogniser.search.clip_states import read_clip_states
 from jeanie.recogniser.search.find import find
+from jeanie.recogniser.search.row_files import DamagedRows, read_batches
 from jeanie.recogniser.search.rows import compute_projection
 from jeanie.recogniser.search.windows import (
     select_duration_steps,
