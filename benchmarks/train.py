@@ -34,6 +34,7 @@ from jeanie.alignment import get_instruction_set
 from jeanie.compute.distributed import World
 from jeanie.encoders import PRESETS
 from jeanie.encoders.joint_mlp import JointMlp
+from jeanie.encoders.operation_counts import register_operation_counts
 from jeanie.evaluation.protocols import get_protocol
 from jeanie.fewshot.config import EulerViewsConfig, ModelConfig
 from jeanie.fewshot.episodes import Episode
@@ -181,6 +182,7 @@ def measure_peak(size: int = 1024, rounds: int = 20) -> float:
 
 def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
     """Return the milliseconds of steps and stages, and how many times as long as its lower bounds a step takes."""
+    register_operation_counts()
     learner.step(0)
     steps, with_torch, bounds, operations = [], [], [], []
     parts = measure_parts(learner, rounds)

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.flop_counter import register_flop_formula
 
 from jeanie.encoders.matrix_product import is_plain_call
 from jeanie.kernel.library import LAYERS, LayerAddresses, MlpJob, get_address, get_layout, is_available, run
@@ -188,26 +187,6 @@ _library.define(
 )
 _library.impl("joint_mlp", _run_forward, "CPU")
 _library.impl("joint_mlp_backward", _run_backward, "CPU")
-
-
-def _count_products(blocks: Sequence[int], parameters: Sequence[Sequence[int]]) -> list[int]:
-    """Return the floating-point operations of the matrix product of each layer."""
-    rows = torch.Size(blocks).numel() // (blocks[-3] * blocks[-1])
-    return [2 * rows * torch.Size(weight).numel() for weight in parameters[::4]]
-
-
-@register_flop_formula(torch.ops.jeanie.joint_mlp)
-def _count_forward(blocks: Any, noise: Any, epsilon: float, parameters: Any, **_: Any) -> int:
-    return sum(_count_products(blocks, parameters))
-
-
-@register_flop_formula(torch.ops.jeanie.joint_mlp_backward)
-def _count_backward(
-    grad: Any, blocks: Any, noise: Any, epsilon: float, parameters: Any, needs_input: bool, **_: Any
-) -> int:
-    """Count two products per layer, but not those that compute the activations again."""
-    counts = _count_products(blocks, parameters)
-    return 2 * sum(counts) - (0 if needs_input else counts[0])
 
 
 class _Mlp(torch.autograd.Function):

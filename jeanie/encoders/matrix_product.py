@@ -1,6 +1,5 @@
 """Matrix products in float32 on the CPU, by the fastest library that torch has."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -8,7 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.flop_counter import register_flop_formula
 
 __all__ = ["apply_linear", "is_plain_call", "multiply"]
 
@@ -86,12 +84,3 @@ def _has_fast_onednn() -> bool:
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
-
-
-def _count_operations(x: Sequence[int], weight: Sequence[int], *_: Any, **__: Any) -> int:
-    """Return the floating-point operations of ``multiply``, for counters of torch."""
-    return 2 * torch.Size(x).numel() * weight[0]
-
-
-if _has_fast_onednn():
-    register_flop_formula(torch.ops.mkldnn._linear_pointwise)(_count_operations)

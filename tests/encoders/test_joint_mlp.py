@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from jeanie.encoders import PRESETS, BlockEncoder, joint_mlp
 from jeanie.encoders.joint_mlp import JointMlp
+from jeanie.encoders.operation_counts import register_operation_counts
 from jeanie.kernel import library
 from jeanie.skeleton import LAYOUTS
 
@@ -179,6 +180,8 @@ def test_counters_see_the_matrix_products(monkeypatch):
     """The kernel's backward pass computes activations again; this does not count."""
     encoder = BlockEncoder(LAYOUTS["ntu25"], config=PRESETS["small"])
     blocks = torch.randn(40, 8, 25, 3)
+
+    register_operation_counts()
 
     def count():
         with FlopCounterMode(display=False) as counter:

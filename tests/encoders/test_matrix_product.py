@@ -1,5 +1,8 @@
 """Linear maps by oneDNN: the values and gradients of torch's own, wherever they run."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn import functional
@@ -8,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from jeanie.encoders import matrix_product
 from jeanie.encoders.matrix_product import apply_linear
+from jeanie.encoders.operation_counts import register_operation_counts
 
 
 def make_layer(*shape, outputs=50, dtype=torch.float32):
@@ -55,6 +59,8 @@ def test_autocast_and_torch_func_use_torch():
 def test_counters_see_the_products(monkeypatch):
     layer = make_layer(600, 64)
 
+    register_operation_counts()
+
     def count():
         with FlopCounterMode(display=False) as counter:
             apply_linear(*layer).sum().backward()
@@ -63,3 +69,11 @@ def test_counters_see_the_products(monkeypatch):
     found = count()
     monkeypatch.setattr(matrix_product, "_has_fast_onednn", lambda: False)
     assert found == count() == 3 * 2 * 600 * 64 * 50
+
+
+def test_jeanie_does_not_import_what_only_counters_need():
+    """Triton takes 75 MB of memory in every process."""
+    names = {"triton", "torch.utils.flop_counter"}
+    command = f"import sys, jeanie.recogniser.search.find; print({names} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
