@@ -176,6 +176,12 @@ def encode_share(archive: Path, cache: Path, share: str) -> None:
             log.flush()
 
 
+def get_commit(folder: Path) -> str:
+    """Return the commit of a checkout, or the name of a folder without one."""
+    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or folder.name
+
+
 def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[str, Any]:
     """Build the index of an archive for two recalls, and measure searches with them and without an index."""
     import torch
@@ -210,7 +216,7 @@ def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[
     recipe = FeatureRecipe(model, clips, cache, 0.25, 30.0, compute_projection(model))
     drawn = draw_samples(recipe, index, [2.0], 1.5, samples)
     facts["measure_cpu"] = process_time() - started
-    facts["samples"] = samples
+    facts |= {"samples": samples, "commit": get_commit(ROOT)}
     for recall in (0.95, 0.99):
         settings = measure_recall(index, drawn, recall)
         seal_description(report.path, index.about | settings)
@@ -246,9 +252,11 @@ def describe_sizes(facts: dict[str, Any]) -> list[str]:
         "Made from CMU by `benchmarks/scaled_archive.py`: time-warped, mirrored, with arms of other recordings. Searches",
         "are exact, or use an index that was built for a recall of 95 % or 99 %; median and 95th",
         "percentile of the examples in CPU seconds, recall of these searches (in brackets: the one that `jeanie index`",
-        "stored), and peak memory with the pages of memory-mapped files (in brackets: memory of its own at the end).\n",
-        "| hours | windows | features, GB | index, GB | index, CPU s | exact | 95 % | 99 % | recall 95 % | recall 99 % | exact, MB | index, MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "stored), and peak memory with the pages of memory-mapped files (in brackets: memory of its own at the end). The",
+        "examples were not used to select the settings of the index. Samples: searches that select the settings and measure",
+        "the stored recall, and their CPU seconds.\n",
+        "| hours | windows | features, GB | index, GB | index, CPU s | samples | examples | exact | 95 % | 99 % | recall 95 % | recall 99 % | exact, MB | index, MB | commit |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in facts["sizes"]:
         runs = [one[name] for name in ("exact", "95%", "99%")]
@@ -256,7 +264,8 @@ def describe_sizes(facts: dict[str, Any]) -> list[str]:
         recalls = [f"{100 * run['recall']:.1f} % ({100 * (run['stored'] or 0):.1f} %)" for run in runs[1:]]
         row = [
             f"{one['hours']:.1f}", f"{one['windows']}", f"{one['feature_bytes'] / 1e9:.2f}", f"{one['index_bytes'] / 1e9:.3f}",
-            f"{one['build_cpu']:.0f}", *times, *recalls, *(f"{run['memory']:.0f} ({run['own']:.0f})" for run in (runs[0], runs[2])),
+            f"{one['build_cpu']:.0f}", f"{one['samples']} ({one['measure_cpu']:.0f} s)", f"{len(runs[0]['rows'])}", *times, *recalls,
+            *(f"{run['memory']:.0f} ({run['own']:.0f})" for run in (runs[0], runs[2])), one["commit"],
         ]  # fmt: skip
         lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
@@ -313,8 +322,10 @@ def write_page(facts: dict[str, Any]) -> str:
         windows = now["rows"][0]["windows"]
         lines += [
             f"## Against the version before ({facts['before']})\n",
-            f"All of CMU, 7.5 hours: {windows} windows, {len(now['rows'])} examples, both versions in one run. First searches: one clip",
-            f"in {part['every']}, {now['first']['rows'][0]['windows']} windows.",
+            f"All of CMU, 7.5 hours: {windows} windows, {len(now['rows'])} examples. Both versions (now: {facts['now']}) searched for the same",
+            "examples in one run, in turn, each in a process of its own, with the features of all windows in its cache; half of the",
+            "examples with one version, then with the other, then the other half. Ratios are those of the medians. First",
+            f"searches: one clip in {part['every']}, {now['first']['rows'][0]['windows']} windows, without a cache.",
             ("Both found the same segments." if part["same"] else "The segments differ.") + "\n",
             "| | before | now | ratio |",
             "|---|---|---|---|",
@@ -374,10 +385,7 @@ def main() -> None:
         facts["versions"] = compare_versions(
             options.before, options.before_kernel, options.every, options.examples, options.scratch
         )
-        commit = subprocess.run(
-            ["git", "-C", str(options.before), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        )
-        facts["before"] = commit.stdout.strip() or options.before.name
+        facts |= {"before": get_commit(options.before), "now": get_commit(ROOT)}
         facts["torch"] = facts["versions"]["now"]["torch"]
     for archive in options.archive:
         one = measure_index(archive, options.cache, options.examples, options.samples)
