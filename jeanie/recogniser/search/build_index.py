@@ -107,7 +107,7 @@ def build_index(
             samples select how many cells and candidates a search reads, the others measure the recall that results
             report.
         samples: Number of searches that measure the recall; 0 measures nothing. With a few, the confidence needs more
-            cells and candidates, so searches are slower: 99 % needs about 45.
+            cells and candidates, so searches are slower: 99 % needs about 50.
         jobs: Number of worker processes.
         cluster: Address of a Dask scheduler whose workers encode recordings; they need ``cache`` under the same path.
         skip_bad: Skip unreadable clips and list them.

@@ -56,6 +56,15 @@ def test_an_index_that_reads_every_cell_finds_what_an_exact_search_finds(model, 
         assert some.compared <= some.looked_at <= some.windows == whole.windows
 
 
+def test_the_searches_for_the_recall_are_shown_as_progress(model, archive, index_report):
+    calls = []
+    build_index(
+        model, archive, index_report[0], seconds=SECONDS, samples=3, progress=lambda *done: calls.append(done)
+    )
+    assert calls[-3:] == [(1, 3), (2, 3), (3, 3)]
+    assert calls[0][1] != 3  # clips come first
+
+
 def test_small_archives_are_searched_exactly_unless_asked(model, archive, index_report):
     assert find(model, open_clip("clap", 1)[:42], archive, 1, cache=index_report[0], refine=False).exact
 
