@@ -1,8 +1,8 @@
 """Measure search in motion capture: disk, encoding, queries, recall and memory, also against an older version.
 
 Every measurement runs in a process of its own with one thread. With ``--before``, a checkout of an older version is
-measured in turn with this one: CPU time of the first search per window, and of later searches. An archive of
-``--hours`` made from CMU (``scaled_archive.py``) measures the index. Writes docs/results/search.json and search.md.
+measured in turn with this one: CPU time of the first search per window, and of later searches. Archives that
+``scaled_archive.py`` made from CMU (``--archive``) measure the index. Writes docs/results/search.json and search.md.
 """
 
 import argparse
