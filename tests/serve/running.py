@@ -25,10 +25,10 @@ def run_service(library, *options, environment=None):
         ) as process,
     ):
         try:
+            process.read_log = lambda: [one for one in read_all(errors).splitlines() if one.startswith("{")]
             line = process.stdout.readline()
             assert line, read_all(errors)
             process.url = json.loads(line)["url"]
-            process.read_log = lambda: [one for one in read_all(errors).splitlines() if one.startswith("{")]
             yield process
         finally:
             process.terminate()
