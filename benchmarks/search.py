@@ -228,7 +228,7 @@ def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[
         run |= {name: settings[name] for name in ("probes", "candidates")}
         facts[f"{recall:.0%}"] = run
         facts |= {"windows": report.windows, "cells": report.cells, "index_bytes": report.size}
-        facts["feature_bytes"] = sum(file.count * file.kind.itemsize for file in index.list_files())
+        facts["feature_bytes"] = sum(file.count * file.kind.itemsize for file in index.row_files)
     return facts
 
 

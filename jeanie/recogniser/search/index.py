@@ -86,12 +86,9 @@ class SearchIndex:
     cells: dict[int, Cells]
     cache: Path
 
-    def list_files(self) -> list[RowFile]:
-        """Return the files of the cache, in the order of the windows' numbers."""
-        return self._row_files
-
     @cached_property
-    def _row_files(self) -> list[RowFile]:
+    def row_files(self) -> list[RowFile]:
+        """The files of the cache, in the order of the windows' numbers."""
         return [_restore_file(self.cache, row) for row in self.about["files"]]
 
     @property
@@ -128,7 +125,7 @@ class SearchIndex:
             IndexDamaged: If there is no such window.
             DamagedRows: If a file or a row is damaged.
         """
-        files = self.list_files()
+        files = self.row_files
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < sum(file.count for file in files):
             raise IndexDamaged(f"{self.path}: a window outside the archive; run jeanie index again")
         yield from read_numbered(files, numbers)

@@ -123,7 +123,7 @@ def draw_samples(
     """
     assert recipe.projection is not None
     probes = _list_probes(index)
-    model, files = recipe.model, index.list_files()
+    model, files = recipe.model, index.row_files
     motions = RecentMotions(recipe.archive)
     random = np.random.default_rng(_SEED)
     total = sum(file.count for file in files)
@@ -193,9 +193,8 @@ def _locate_results(
     probes: Int[np.ndarray, " probe"],
 ) -> Sample:
     """Return the places of results among the windows of the nearest cells, nearest vector first."""
-    needed = np.searchsorted(
-        probes, cells, "right"
-    )  # the first of these numbers of cells that includes a window
+    # for each window, the first of the numbers of cells that includes it
+    needed = np.searchsorted(probes, cells, "right")
     places = np.full((len(results), len(probes)), _MISSED)
     for result, own in zip(places, results, strict=True):
         for at in np.flatnonzero(np.isin(numbers, own)).tolist():

@@ -92,7 +92,7 @@ def test_the_arrays_are_memory_mapped(model, archive, index_report):
     for cells in index.cells.values():
         assert isinstance(cells.codes, np.memmap)
         assert isinstance(cells.numbers, np.memmap)
-    assert isinstance(index.list_files()[0].open(), np.memmap)
+    assert isinstance(index.row_files[0].open(), np.memmap)
 
 
 def test_new_changed_and_removed_recordings(model, archive, tmp_path):
