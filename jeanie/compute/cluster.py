@@ -24,7 +24,6 @@ from jeanie.errors import ConfigError
 
 __all__ = ["connect_cluster"]
 
-_CONNECT_SECONDS = 10.0
 _COUNT_SECONDS = 2.0  # between two requests for the number of workers
 _QUEUED = 3  # tasks per worker that the scheduler knows
 _MIN_QUEUED = 16  # before workers have joined
@@ -148,7 +147,8 @@ def connect_cluster(
 ) -> Iterator[Cluster]:
     """Connect to the Dask scheduler at ``tcp://host:port`` or ``tls://host:port``, to compute one function there.
 
-    Certificates come from Dask's own configuration (``distributed.comm.tls``).
+    Certificates (``distributed.comm.tls``) and the time limit of the connection (``distributed.comm.timeouts.connect``)
+    come from Dask's own configuration.
 
     Raises:
         ConfigError: Dask is not installed, certificates are missing, or no scheduler answers.
@@ -173,7 +173,7 @@ def connect_cluster(
             "use the tls:// address of the scheduler"
         )
     try:
-        client = library.Client(address, set_as_default=False, timeout=_CONNECT_SECONDS)
+        client = library.Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError, library.comm.CommClosedError) as error:
         raise ConfigError(
             f"cluster={address!r}: no Dask scheduler answers there: {error}; start one with: dask scheduler"

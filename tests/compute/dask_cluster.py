@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 HERE = Path(__file__).resolve().parent
 IMPORTS = [str(place) for place in (HERE, HERE.parent)]
@@ -25,7 +25,8 @@ class Cluster:
     def __init__(self, folder, host="127.0.0.1", **settings):
         self.folder, self.host = folder, host
         paths = os.pathsep.join(IMPORTS)
-        self.environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **settings}
+        patience = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": f"{PATIENCE}s"}  # a busy machine is slow
+        self.environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **patience, **settings}
         self.processes = []
         self.scheduler = self.address = None
 

@@ -23,14 +23,22 @@ from tiny_sbu import TINY, cells, column, tiny_table, write_sbu
 from training_tasks import hold_first_table_training, train_slowly
 from waiting import PATIENCE, wait_for
 
-from jeanie.compute import cluster as connection
 from jeanie.compute.processes import use_one_thread
 from jeanie.compute.tasks import WorkerLost, map_tasks
 from jeanie.errors import ConfigError, DataError
 from jeanie.paper.tables import Preset, run_cells
 
+dask = pytest.importorskip("dask", reason="no Dask: pip install 'jeanie[cluster]'")
 pytest.importorskip("distributed", reason="no Dask: pip install 'jeanie[cluster]'")
 pytestmark = pytest.mark.processes
+
+CONNECT_PATIENTLY = {"distributed.comm.timeouts.connect": f"{PATIENCE}s"}
+
+
+@pytest.fixture(autouse=True)
+def wait_for_a_busy_scheduler():
+    with dask.config.set(CONNECT_PATIENTLY):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +63,9 @@ def start_client(folder, cluster, function, tasks):
         f"folder = Path({str(folder)!r})\n"
         f"list(map_tasks({function.__name__}, {tasks}, cluster={cluster.address!r}))\n"
     )
-    with subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, str(script)], stderr=subprocess.PIPE, text=True, env=cluster.environment
+    ) as process:
         try:
             yield process
         finally:
@@ -81,9 +91,9 @@ def test_the_error_of_a_task_is_raised_with_its_traceback(cluster):
     assert "in fail_at_two" in str(raised.value.__cause__)
 
 
-def test_no_scheduler_is_an_error(monkeypatch):
-    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 0.5)
-    with pytest.raises(ConfigError, match="no Dask scheduler answers there"):
+def test_no_scheduler_is_an_error():
+    limit = {"distributed.comm.timeouts.connect": "0.5s"}
+    with dask.config.set(limit), pytest.raises(ConfigError, match="no Dask scheduler answers there"):
         list(map_tasks(fail_at_two, [1], cluster="tcp://127.0.0.1:1"))
 
 
@@ -96,7 +106,10 @@ def test_the_task_of_a_killed_worker_runs_again(cluster, tmp_path):
     tasks = [(tmp_path, number) for number in range(4)]
     with ThreadPoolExecutor(1) as client:
         call = client.submit(lambda: list(map_tasks(wait_in_first_process, tasks, cluster=cluster.address)))
-        log = wait_for(lambda: next((path for path in tmp_path.glob("1.started") if path.read_text()), None))
+        log = wait_for(
+            lambda: next((path for path in tmp_path.glob("1.started") if path.read_text()), None),
+            calls=[call],
+        )
         os.kill(int(log.read_text()), signal.SIGKILL)
         assert sorted(result for _, result in call.result(PATIENCE)) == [0, 1, 2, 3]
     assert len(set(log.read_text().split())) == 2, "the kill hit, and another worker ran the task again"
@@ -114,14 +127,16 @@ def test_tasks_of_equal_keys_run_once_for_two_clients_and_go_on_if_one_of_them_g
             raise RuntimeError("this client gives up")
 
     with ThreadPoolExecutor(2) as clients:
-        first = clients.submit(run, give_up)
-        wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 3)
-        second = clients.submit(run)
-        wait_for(lambda: count_clients(cluster, tmp_path) == 2)
-        (tmp_path / "enough").touch()
-        with pytest.raises(RuntimeError, match="gives up"):
-            first.result(PATIENCE)
-        (tmp_path / "go").touch()
+        try:
+            first = clients.submit(run, give_up)
+            wait_for(lambda: len(list(tmp_path.glob("*.started"))) == 3, calls=[first])
+            second = clients.submit(run)
+            wait_for(lambda: count_clients(cluster, tmp_path) == 2, calls=[first, second])
+            (tmp_path / "enough").touch()
+            with pytest.raises(RuntimeError, match="gives up"):
+                first.result(PATIENCE)
+        finally:
+            (tmp_path / "go").touch()  # so that the workers are free for the next test, whatever happens
         assert second.result(PATIENCE) == [0, 1, 2, 3, 4]
     assert [len((tmp_path / f"{number}.started").read_text().split()) for number in range(5)] == [1] * 5
 
@@ -192,7 +207,7 @@ def test_a_table_on_three_workers_is_the_table_of_one_process_though_one_is_kill
         workers.run(hold_first_table_training, tmp_path)
     with ThreadPoolExecutor(1) as client:
         call = client.submit(run_cells, cells(table), three, data=data, cluster=cluster.address)
-        process = wait_for(lambda: held.exists() and held.read_text())
+        process = wait_for(lambda: held.exists() and held.read_text(), calls=[call])
         os.kill(int(process), signal.SIGKILL)
         call.result(PATIENCE)
     run_cells(cells(table), one, data=data)
@@ -206,7 +221,7 @@ def test_the_call_after_a_killed_scheduler_goes_on(tmp_path):
     tasks = [(tmp_path, number) for number in range(6)]
     with run_cluster(tmp_path, workers=["one"]) as cluster, ThreadPoolExecutor(1) as client:
         call = client.submit(lambda: list(map_tasks(write_once, tasks, cluster=cluster.address)))
-        wait_for(lambda: list(tmp_path.glob("*.done")))
+        wait_for(lambda: list(tmp_path.glob("*.done")), calls=[call])
         cluster.scheduler.kill()
         with pytest.raises(WorkerLost, match="the connection to the scheduler was lost; start the scheduler"):
             call.result(PATIENCE)

@@ -77,12 +77,12 @@ def test_a_training_goes_on_elsewhere_when_its_host_is_unplugged_and_the_old_one
                 cluster.start_workers([f"worker {number}"], "--preload", "training_tasks", prefix=prefix)
             options = {"cluster": cluster.address, "key": str}
             call = client.submit(lambda: list(map_tasks(train_on_some_host, [run], **options)))
-            wait_for(lambda: next(run.glob("*/last/state.json"), None))
+            wait_for(lambda: next(run.glob("*/last/state.json"), None), calls=[call])
             process = int(log.read_text())
             host = find_host(process)
             assert host in others
             run_ip("link", "set", host, "down")
-            wait_for(lambda: len(log.read_text().split()) == 2)
+            wait_for(lambda: len(log.read_text().split()) == 2, calls=[call])
             assert [path for _, path in call.result(PATIENCE)] == [run]
             wait_for((tmp_path / f"{process}.replaced").exists)
             second = int(log.read_text().split()[1])
