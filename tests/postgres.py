@@ -73,3 +73,13 @@ def schema(postgres_server, request):
     with psycopg.connect(postgres_server.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{postgres_server}&options=-csearch_path%3D{name}"
+
+
+def count_sessions(url):
+    """Return how many sessions of other clients the server has, also of clients that were killed."""
+    import psycopg
+
+    query = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        (count,) = connection.execute(query).fetchone()
+    return count

@@ -6,12 +6,19 @@ import time
 
 import pytest
 from library_cases import assert_same, enrol_until_killed, enrol_with_others, make_example
+from postgres import count_sessions
+from waiting import wait_for
 
 from jeanie.recogniser.library.library import Library
 
 
 def enrol_and_kill(processes, place, numbers, draw):
-    """Return the numbers that a process acknowledged before it was killed."""
+    """Return the numbers that a process acknowledged before it was killed.
+
+    A server may commit the last transaction of a killed client later, so this waits until its session has ended.
+    """
+    is_server = isinstance(place, str)
+    sessions = count_sessions(place) if is_server else 0
     ours, theirs = processes.Pipe(duplex=False)
     process = processes.Process(target=enrol_until_killed, args=(place, numbers, theirs))
     process.start()
@@ -23,6 +30,7 @@ def enrol_and_kill(processes, place, numbers, draw):
     process.kill()
     process.join()
     assert process.exitcode == -9
+    wait_for(lambda: not is_server or count_sessions(place) <= sessions, "the end of the session")
     while ours.poll(0):
         try:
             seen.append(int.from_bytes(ours.recv_bytes(), "little"))
