@@ -19,6 +19,7 @@ from jeanie.recogniser.confidence import (
     compute_evidence,
 )
 from jeanie.recogniser.gallery import find_middle
+from jeanie.recogniser.proportions import compare_proportions, measure_proportions
 
 WAYS, SHOTS = (1, 2, 3, 5, 10, 20, None), (1, 3, 5)  # None: half of all actions
 RECORDINGS = 20  # of the own sensor, in half of the episodes
@@ -33,6 +34,7 @@ class Table:
 
     ``distances`` are those of queries to supports, ``apart`` those of supports to each other (without a mirror);
     ``around_query`` and ``around_support`` describe the background set as seen from a query, and from a support.
+    ``proportions`` are those of the bodies.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Table:
     apart: Tensor
     around_query: CohortStatistics
     around_support: CohortStatistics
+    proportions: Tensor
     support: Features | None = None
 
 
@@ -88,6 +91,7 @@ def compute_table(model: FewShotModel, background_set: BackgroundSet, source: So
         log_distance(model.compare(support, support)),
         CohortStatistics.from_distances(model.compare(query, background_set.support)),
         background_set.measure_supports(model, support),
+        torch.stack([measure_proportions(motion) for motion in source.motions]),
         support,
     )
 
@@ -98,10 +102,36 @@ def run_episode(
     shots: int,
     rng: np.random.Generator,
     recordings: int = 0,
+    is_own: bool = False,
 ) -> Answers | None:
-    """Some actions are enrolled; the queries are by other subjects, or of other actions by anyone.
+    """Some actions are enrolled; the queries are of these and of other actions.
 
-    An action's examples are by one subject or by up to half of all, as in use: oneself, or several persons.
+    With ``is_own``, one person performs everything, the calibration recordings included.
+    """
+    chosen = _choose_own_clips(table, way, shots, rng) if is_own else _choose_clips(table, way, shots, rng)
+    if chosen is None:
+        return None
+    enrolled, examples, clips = chosen
+    unused = np.setdiff1d(clips, np.concatenate(examples))
+    is_known = np.isin(table.labels[unused], enrolled)
+    if not is_known.any() or is_known.all():
+        return None
+    queries = np.concatenate([rng.choice(unused[is_known], QUERIES), rng.choice(unused[~is_known], QUERIES)])
+    sensor = clips if is_own else np.arange(len(table.labels))
+    rest = np.setdiff1d(sensor, np.concatenate([queries, *examples]))
+    own = torch.from_numpy(rng.choice(rest, min(recordings, len(rest)), replace=False))
+    made = answer_queries(
+        table, torch.from_numpy(queries), enrolled, [torch.from_numpy(rows) for rows in examples], own
+    )
+    return replace(made, shots=torch.full_like(made.shots, shots))
+
+
+def _choose_clips(
+    table: Table, way: int | None, shots: int, rng: np.random.Generator
+) -> tuple[np.ndarray, list[np.ndarray], np.ndarray] | None:
+    """Return enrolled actions, the rows of their examples, and rows of examples and possible queries.
+
+    An action's examples are by one subject or by up to half of all; its queries are by the other subjects.
     """
     classes, half = np.unique(table.labels), max(1, len(np.unique(table.labels)) // 2)
     several = [name for name in classes if len(np.unique(table.subjects[table.labels == name])) > 1]
@@ -115,18 +145,27 @@ def run_episode(
         rows = rows[np.isin(table.subjects[rows], people)]
         examples.append(rng.choice(rows, min(shots, len(rows)), replace=False))
     taken = {(table.labels[i], table.subjects[i]) for rows in examples for i in rows}
-    of_enrolled = np.flatnonzero(np.isin(table.labels, enrolled))
-    known = [i for i in of_enrolled if (table.labels[i], table.subjects[i]) not in taken]
-    others = np.flatnonzero(~np.isin(table.labels, enrolled))
-    if not known or not len(others):
+    clips = [i for i, key in enumerate(zip(table.labels, table.subjects, strict=True)) if key not in taken]
+    return enrolled, examples, np.array(clips, dtype=np.int64)
+
+
+def _choose_own_clips(
+    table: Table, way: int | None, shots: int, rng: np.random.Generator
+) -> tuple[np.ndarray, list[np.ndarray], np.ndarray] | None:
+    """Return the same as ``_choose_clips`` for a person who has two performances of an action; None without one."""
+    for person in rng.permutation(np.unique(table.subjects)):
+        clips = np.flatnonzero(table.subjects == person)
+        classes, counts = np.unique(table.labels[clips], return_counts=True)
+        several = classes[counts > 1]
+        if len(several) and len(classes) > 1:
+            break
+    else:
         return None
-    queries = np.concatenate([rng.choice(known, QUERIES), rng.choice(others, QUERIES)])
-    rest = np.setdiff1d(np.arange(len(table.labels)), np.concatenate([queries, *examples]))
-    own = torch.from_numpy(rng.choice(rest, min(recordings, len(rest)), replace=False))
-    made = answer_queries(
-        table, torch.from_numpy(queries), enrolled, [torch.from_numpy(rows) for rows in examples], own
-    )
-    return replace(made, shots=torch.full_like(made.shots, shots))
+    half = max(1, len(classes) // 2)
+    enrolled = rng.choice(several, min(way or half, half, len(several)), replace=False)
+    rows = [clips[table.labels[clips] == label] for label in enrolled]
+    examples = [rng.choice(own, min(shots, len(own) - 1), replace=False) for own in rows]
+    return enrolled, examples, clips
 
 
 def answer_queries(
@@ -158,6 +197,7 @@ def answer_queries(
         torch.stack([measure_within_action(table, rows) for rows in examples])[best],
         len(examples),
         len(examples) - 1 + len(own),
+        compare_proportions(table.proportions[queries], table.proportions[row]),
     )
     query_labels = table.labels[queries.numpy()]
     right = torch.from_numpy(enrolled[best.numpy()] == query_labels)
@@ -184,8 +224,13 @@ def run_episodes(
     table: Table,
     seed: int,
     sizes: Iterable[tuple[int | None, int, int]] | None = None,
-) -> Answers:
-    """Return the answers of many episodes, with few and many actions, examples and recordings."""
+    *,
+    is_own: bool = False,
+) -> Answers | None:
+    """Return the answers of many episodes, with few and many actions, examples and recordings.
+
+    With ``is_own``, one person performs examples and queries. None if no episode is possible.
+    """
     labels, subjects = (
         np.unique(column, return_inverse=True)[1] for column in (table.labels, table.subjects)
     )  # comparing numbers is faster than comparing texts
@@ -194,5 +239,6 @@ def run_episodes(
     drawn = []
     for at, (way, shots, own) in enumerate(every):
         rng = np.random.default_rng([seed, at])
-        drawn += [run_episode(table, way, shots, rng, own) for _ in range(EPISODES)]
-    return Answers.cat([answers for answers in drawn if answers is not None])
+        drawn += [run_episode(table, way, shots, rng, own, is_own) for _ in range(EPISODES)]
+    possible = [answers for answers in drawn if answers is not None]
+    return Answers.cat(possible) if possible else None

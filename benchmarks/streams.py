@@ -1,4 +1,4 @@
-"""Measure how well movements are found in a stream, with one example per action by another person.
+"""Measure how well movements are found in a stream, with one example per action by the same or by another person.
 
 Real sequences of PRECOG (subjects 7 to 12), which have hardly any rest, and clips of MSRAction3D one after another
 (subjects 2, 4, 6, 8, 10), with a second of rest and without. The other subjects served for development; ``--develop``
@@ -38,6 +38,7 @@ from jeanie.skeleton import Motion
 
 ROOT = Path(__file__).resolve().parent.parent
 CALIBRATION = ROOT / "benchmarks" / "results" / "stream_calibration.json"
+ANOTHER, SAME = "another person", "the same person"
 PAUSES = {
     "MSRAction3D, a second of rest between clips": 1.0,
     "MSRAction3D, cut to the movement, no rest": 0.0,
@@ -59,27 +60,46 @@ def list_sequences(subjects: range, seed: int, most: int) -> Iterator[LabelledSt
             yield LabelledStream("precog", "PRECOG", examples, motion, truth)
 
 
+def list_own_sequences(subjects: range, most: int) -> Iterator[LabelledStream]:
+    """Yield sequences of each subject with the first performance of each action in their other sequences."""
+    data = open_dataset("precog")
+    assert isinstance(data, FileDataset)
+    sequences = list(list_precog(data, subjects))
+    for subject in subjects:
+        rows = [row[1:] for row in sequences if row[0] == subject]
+        for number, (motion, truth) in enumerate(rows[:most]):
+            examples: dict[str, Motion] = {}
+            for other, movements in rows[:number] + rows[number + 1 :]:
+                for start, end, label in movements:
+                    examples.setdefault(label, other[start:end])
+            yield LabelledStream("precog", "PRECOG", examples, motion, truth)
+
+
 def join_known(
-    clips: Dataset, pause: float, seed: int, count: int, subjects: Collection[object]
+    clips: Dataset, pause: float, seed: int, count: int, subjects: Collection[object], *, is_own: bool = False
 ) -> LabelledStream:
-    """Return clips of one person one after another, with one example per action by another person."""
+    """Return clips of one person one after another, with one example per action by the same or another person."""
     labels, people = list(clips.labels), list(clips.subjects)
     chosen = random.Random(seed)
     actions = chosen.sample(sorted(set(labels), key=str), 5)
     teacher, performer = chosen.sample(sorted(subjects, key=str), 2)
+    teacher = performer if is_own else teacher
     examples = {
-        str(labels[row]): clips[row]
+        str(labels[row]): row
         for row in range(len(clips))
         if labels[row] in actions and people[row] == teacher
     }
     shown = [
-        clips[row] for row in range(len(clips)) if str(labels[row]) in examples and people[row] == performer
+        clips[row]
+        for row in range(len(clips))
+        if str(labels[row]) in examples and people[row] == performer and row not in examples.values()
     ]
     chosen.shuffle(shown)
     parts = shown[:count] if pause else [cut_to_movement(clip) for clip in shown[:count]]
     joints, truth = join_clips(parts, pause, blend=0.3 if pause else 0.2)
     motion = Motion(joints, shown[0].layout, rate=shown[0].rate)
-    return LabelledStream("msraction3d", "MSRAction3D", examples, motion, truth)
+    enrolled = {label: clips[row] for label, row in examples.items()}
+    return LabelledStream("msraction3d", "MSRAction3D", enrolled, motion, truth)
 
 
 def measure_streams(
@@ -149,29 +169,33 @@ def main() -> None:
     source = select_usable(select_msraction3d(among))
     subjects = PRECOG_OF_DEVELOPMENT if given.develop else range(7, 13)
     seeds = range(given.seed, given.seed + given.draws)
-    kinds: dict[str, Iterable[LabelledStream]] = {
-        f"PRECOG, subjects {subjects[0]} to {subjects[-1]}": list_sequences(
-            subjects, given.seed, given.sequences
-        )
+    precog = f"PRECOG, subjects {subjects[0]} to {subjects[-1]}"
+    kinds: dict[tuple[str, str], Iterable[LabelledStream]] = {
+        (precog, ANOTHER): list_sequences(subjects, given.seed, given.sequences),
+        (precog, SAME): list_own_sequences(subjects, given.sequences),
     }
     for name, pause in PAUSES.items():
-        kinds[name] = [join_known(clips, pause, seed, given.clips, among) for seed in seeds]
-        kinds[name + ", a third of the clips not enrolled"] = [
-            draw_joined(source, seed, pause, by_anyone=False, others=OTHER) for seed in seeds
-        ]
+        for whose in (ANOTHER, SAME):
+            kinds[name, whose] = [
+                join_known(clips, pause, seed, given.clips, among, is_own=whose == SAME) for seed in seeds
+            ]
+            kinds[name + ", a third of the clips not enrolled", whose] = [
+                draw_joined(source, seed, pause, by_anyone=False, others=OTHER, is_own=whose == SAME)
+                for seed in seeds
+            ]
     with Recogniser.load() as recogniser:
         model = recogniser.model
     rows = {}
     for name, streams in kinds.items():
         for threshold, sums in measure_streams(streams, given.thresholds, model).items():
-            rows[name, threshold] = sums
-            print(name, threshold, sums, flush=True)
+            rows[*name, threshold] = sums
+            print(*name, threshold, sums, flush=True)
     if given.develop:
         return
     lines = [
         "# Movements in streams\n",
         f"Written by `benchmarks/streams.py`: model {fingerprint(model)[:8]}, {platform.machine()},",
-        f"torch {torch.__version__}, 1 thread. One example per action by another person.",
+        f"torch {torch.__version__}, 1 thread. One example per action, by another person or by the same one.",
         "PRECOG has 8 actions in real sequences with little rest "
         f"({given.sequences} per subject). Of subjects 2, 4, 6, 8 and 10 of MSRAction3D, {given.draws} draws of 5",
         f"actions and {given.clips} clips (seeds from {given.seed}); other draws have 3 to 8 actions, 9 clips of them",
@@ -179,10 +203,13 @@ def main() -> None:
         "0.5 is the default. A movement is in place if the intersection over union with an event is at least 0.5. A",
         "false name is a named event that is not in place or has another label. A delay counts from the end of the",
         "movement to its event. CPU time is that of one process on a shared machine, after the first recognition.\n",
-        "| | threshold | movements | found | named in place | false names per minute | mean delay | 90 % of delays "
-        "| CPU, ms per frame |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(f"| {kind} | {level} | {sums.movements} | {sums} |" for (kind, level), sums in rows.items()),
+        "| | example by | threshold | movements | found | named in place | false names per minute | mean delay "
+        "| 90 % of delays | CPU, ms per frame |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {kind} | {whose} | {level} | {sums.movements} | {sums} |"
+            for (kind, whose, level), sums in rows.items()
+        ),
         *format_calibration(json.loads(CALIBRATION.read_text()), StreamCalibration.load()),
     ]
     (ROOT / "docs" / "results" / "streams.md").write_text("\n".join(lines) + "\n")

@@ -4,8 +4,9 @@ A distance alone does not say whether a movement is known. It is compared with t
 query to a cohort: the background set, the examples of other actions and the calibration recordings. As in speaker
 verification, the nearest of them count most (adaptive score normalisation). It is also compared with the second-best
 action and with the distances between the examples of the action. A logistic regression, fitted on other sensors and
-other actions, turns this evidence into a probability. Two kinds of evidence correct the level on another sensor: how
-much nearer the user's own motions are than the background set, and how far the background set is spread.
+other actions, turns this evidence into a probability. Three kinds of evidence correct its level: how much nearer the
+user's own motions are than the background set, how far the background set is spread, and how alike the bodies of the
+query and of the example are.
 """
 
 from bisect import bisect_left
@@ -36,6 +37,7 @@ CALIBRATION_FILE = SHIPPED / "openset.json"
 _MAX_DEVIATIONS, _MIN_DEVIATIONS = 2.0, -8.0  # limits of evidence in standard deviations
 _MAX_LOG_RATIO = 1.5  # limit of differences of log distances
 _MAX_COHORT_RATIO = 3.0  # the same for the nearest of the cohort
+_SAME_BODY = 0.02  # difference in body proportions that is within the noise of one body
 _FOREIGN = 10.0  # number of own motions that count as much as the background set
 
 
@@ -65,12 +67,13 @@ class Calibration(Config):
         description="log ratio of the distance and the distances between the action's examples"
     )
     several: float = Field(description="1 if the action has two or more examples")
+    body: float = Field(description="log of the difference in body proportions of query and example")
     fitted_on: str = Field(default="", description="data that the coefficients were fitted on")
     thresholds: tuple[tuple[float, float], ...] = Field(
         default=(), description="(share of false alarms, threshold) on left-out data, by decreasing share"
     )
 
-    def compute_confidence(self, evidence: Float[Tensor, "*any 12"]) -> Float[Tensor, "*any"]:
+    def compute_confidence(self, evidence: Float[Tensor, "*any 13"]) -> Float[Tensor, "*any"]:
         """Return the probability that the nearest action is right."""
         weights = [getattr(self, name) for name in EVIDENCE]
         return torch.sigmoid(
@@ -109,8 +112,9 @@ def compute_evidence(
     query: CohortStatistics,
     own: Float[Tensor, "*any"],
     actions: int,
-    own_motions: int = 0,
-) -> Float[Tensor, "*any 12"]:
+    own_motions: int,
+    body_difference: Float[Tensor, "*any"],
+) -> Float[Tensor, "*any 13"]:
     """Return the evidence for the nearest action, in the order of ``EVIDENCE``.
 
     Args:
@@ -121,6 +125,7 @@ def compute_evidence(
         own: Mean log distance of the action's examples to their nearest neighbour in the action; NaN for one example.
         actions: Number of actions.
         own_motions: Number of motions of the user's own sensor in the cohort of the query.
+        body_difference: Difference in the proportions of the bodies of query and example (``compare_proportions``).
     """
     from_support, from_query = (
         ((nearest - cohort.mean) / cohort.std).clamp(_MIN_DEVIATIONS, _MAX_DEVIATIONS)
@@ -150,6 +155,7 @@ def compute_evidence(
             ones * log(actions),
             farther,
             several.to(ones),
+            (body_difference.to(ones) + _SAME_BODY).log(),
         ],
         -1,
     )

@@ -19,6 +19,7 @@ from jeanie.recogniser.confidence import compute_evidence
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.recogniser.library.library import Example, Library
+from jeanie.recogniser.proportions import compare_proportions, measure_proportions
 from jeanie.recogniser.search.windows import compute_coarse_basis, project_features
 from jeanie.skeleton import Motion
 
@@ -62,6 +63,7 @@ class GallerySnapshot:
     ``ids`` and ``action`` (an index into ``actions``) have one entry per example, as has ``background``: the log
     distances from the background set to the example. ``members`` are the log distances from the calibration
     recordings and from one example of each other action to the example, inf for the example's own action.
+    ``proportions`` are those of the bodies of the examples.
     ``targets`` are the features of the background set, of the ``recordings`` for calibration, and of the examples;
     ``coarse`` are the projected features of the examples. ``within_action`` is the mean log distance of the examples of
     an action to their nearest neighbour in the action, NaN for a single example.
@@ -76,6 +78,7 @@ class GallerySnapshot:
     background: CohortStatistics
     members: Float[Tensor, "example member"]
     within_action: Float[Tensor, " action"]
+    proportions: Float[Tensor, "example bone"]
     recordings: int
 
     @property
@@ -90,6 +93,7 @@ class _Rows(NamedTuple):
     ids: tuple[int, ...]
     features: Features
     background: CohortStatistics
+    proportions: Float[Tensor, "example bone"]
 
 
 class _Group(NamedTuple):
@@ -177,7 +181,8 @@ class Gallery:
         if old is not None and old_rows:
             rows = torch.tensor(old_rows, device=old.action.device)
             ids = tuple(old.ids[row] for row in old_rows)
-            parts.insert(0, _Rows(ids, old.features[rows], old.background[rows]))
+            kept_proportions = old.proportions[torch.tensor(old_rows)]
+            parts.insert(0, _Rows(ids, old.features[rows], old.background[rows], kept_proportions))
         if not parts:
             return None
         ids = tuple(example for part in parts for example in part.ids)
@@ -207,6 +212,7 @@ class Gallery:
             background,
             self._measure_members(ids, features, action, actions, groups),
             within_action,
+            torch.cat([part.proportions for part in parts]),
             0 if calibration is None else len(calibration),
         )
 
@@ -260,7 +266,8 @@ class Gallery:
                 self._raise_for_bad_example(batch)
                 raise
             statistics = self.background_set.measure_supports(self.model, features)
-            yield _Rows(tuple(example.id for example in batch), features, statistics)
+            proportions = torch.stack([measure_proportions(example.motion) for example in batch])
+            yield _Rows(tuple(example.id for example in batch), features, statistics, proportions)
 
     def _raise_for_bad_example(self, batch: Iterable[Example]) -> None:
         """Raise DataError with the id of the first example that cannot be encoded."""
@@ -339,9 +346,13 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
 
 
 def compute_answer_evidence(
-    label: str, distances: dict[str, float], nearest_examples: NearestExamples, snapshot: GallerySnapshot
-) -> Float[Tensor, " 12"]:
-    """Return the evidence for the nearest action. Its negative examples count as another action."""
+    label: str,
+    motion: Motion,
+    distances: dict[str, float],
+    nearest_examples: NearestExamples,
+    snapshot: GallerySnapshot,
+) -> Float[Tensor, " 13"]:
+    """Return the evidence for the nearest action of a motion. Its negative examples count as another action."""
     others = [
         distance
         for other, distance in distances.items()
@@ -359,6 +370,7 @@ def compute_answer_evidence(
         snapshot.within_action[action],
         1 + len(others),
         len(own_logs),
+        compare_proportions(measure_proportions(motion), snapshot.proportions[row]),
     )
 
 

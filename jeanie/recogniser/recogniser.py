@@ -326,7 +326,7 @@ class Recogniser:
             return replace(NO_MATCH, warnings=list_warnings(motion))
         accepted = [label for label in scores if scores[label] < distances.get(NEGATIVE_PREFIX + label, inf)]
         nearest = min(accepted or scores, key=scores.__getitem__)
-        evidence = compute_answer_evidence(nearest, distances, neighbours, snapshot)
+        evidence = compute_answer_evidence(nearest, motion, distances, neighbours, snapshot)
         confidence = float(self._calibration.compute_confidence(evidence)) if accepted else 0.0
         example = snapshot.ids[int(neighbours.rows[snapshot.actions.index(nearest)])]
         return Recognition(

@@ -38,6 +38,7 @@ COEFFICIENTS = {
     "bias": -1.0, "support": -0.5, "query": -0.25, "support_nearest": -0.375, "query_nearest": -0.625,
     "own_nearest": -1.75, "background_spread": -1.25, "foreign": -0.875, "margin": 2.0, "alone": 0.125,
     "actions": -0.75, "own": -1.5, "several": 0.0625,
+    "body": 0.375,
 }  # fmt: skip
 levels = st.integers(0, 6).map(lambda level: level / 4)
 
@@ -105,7 +106,7 @@ def test_evidence_and_confidence_are_the_formula(actions, own):
     farther = 0.0 if math.isnan(own) else nearest - own
     expected = [
         z, t, *near, *level, 10 / (10 + 6), margin, float(actions == 1), math.log(actions), farther,
-        float(not math.isnan(own)),
+        float(not math.isnan(own)), math.log(0.05 + 0.02),
     ]  # fmt: skip
     found = compute_evidence(
         torch.tensor(nearest),
@@ -115,6 +116,7 @@ def test_evidence_and_confidence_are_the_formula(actions, own):
         torch.tensor(own),
         actions,
         own_motions=6,
+        body_difference=torch.tensor(0.05),
     )
     assert_close(found, torch.tensor(expected))
     weights = list(COEFFICIENTS.values())
@@ -126,10 +128,9 @@ def test_evidence_and_confidence_are_the_formula(actions, own):
 def test_the_evidence_of_an_exact_match_is_limited():
     floor = log_distance(torch.tensor(0.0))
     pair = cohort(-1.0, 0.1, -1.5)
-    found = compute_evidence(floor, floor, pair, pair, floor, 2)
-    assert_close(
-        found, torch.tensor([-8.0, -8.0, -3.0, -1.5, 0.0, 0.5, 1.0, 0.0, 0.0, math.log(2), 0.0, 1.0])
-    )
+    found = compute_evidence(floor, floor, pair, pair, floor, 2, 0, torch.tensor(0.0))
+    expected = [-8.0, -8.0, -3.0, -1.5, 0.0, 0.5, 1.0, 0.0, 0.0, math.log(2), 0.0, 1.0, math.log(0.02)]
+    assert_close(found, torch.tensor(expected))
 
 
 logs = st.floats(-5, 2, width=32)
@@ -255,9 +256,10 @@ def test_the_shipped_confidence_grows_with_a_smaller_distance_and_a_larger_margi
     assert shipped.fitted_on
     background = cohort(-0.7, 0.3, -1.3)
 
-    def confidence(nearest, second=-0.8, actions=5):
+    def confidence(nearest, second=-0.8, actions=5, body=0.08):
         given = (torch.tensor(nearest), torch.tensor(second), background, background, torch.tensor(math.nan))
-        return float(shipped.compute_confidence(compute_evidence(*given, actions, actions - 1)))
+        evidence = compute_evidence(*given, actions, actions - 1, torch.tensor(body))
+        return float(shipped.compute_confidence(evidence))
 
     for actions in (1, 2, 5, 20, 200):
         near = [confidence(nearest, actions=actions) for nearest in (-9.0, -3.0, -2.0, -1.5, -1.0, -0.7)]
@@ -267,3 +269,6 @@ def test_the_shipped_confidence_grows_with_a_smaller_distance_and_a_larger_margi
     assert near[-1] < 0.1
     assert confidence(-1.6, -0.8) > confidence(-1.6, -1.5)
     assert confidence(-1.6, actions=2) > confidence(-1.6, actions=50)
+    assert confidence(-1.6, body=0.15) > confidence(-1.6, body=0.01), (
+        "the same distance says more about another body"
+    )

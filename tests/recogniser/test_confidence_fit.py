@@ -127,11 +127,51 @@ def test_an_episode_never_asks_a_subject_about_an_example_of_its_own(script, epi
     around = CohortStatistics(
         torch.zeros(count), torch.ones(count), torch.zeros(count), torch.zeros(count, 1)
     )
-    found = script.Table("letters", "letters", labels, subjects, apart, apart, around, around)
+    bodies = torch.zeros(count, 14)
+    found = script.Table("letters", "letters", labels, subjects, apart, apart, around, around, bodies)
     for shots in (1, 3):
         answers = episodes.run_episode(found, 2, shots, rng)
         assert (answers.distance == 2).all()
         assert answers.known.tolist() == [True] * episodes.QUERIES + [False] * episodes.QUERIES
+
+
+@pytest.mark.parametrize("recordings", [0, 3])
+def test_one_person_performs_everything_in_an_own_episode(script, episodes, monkeypatch, recordings):
+    rng = np.random.default_rng(0)
+    labels, subjects = (
+        np.array(column)
+        for column in zip(*[(a, s) for a in "abcd" for s in "123" if (a, s) != ("a", "1")] * 2, strict=True)
+    )
+    count = len(labels)
+    apart = torch.ones(count, count)
+    around = CohortStatistics(
+        torch.zeros(count), torch.ones(count), torch.zeros(count), torch.zeros(count, 1)
+    )
+    table = script.Table(
+        "letters", "letters", labels, subjects, apart, apart, around, around, torch.zeros(count, 14)
+    )
+    asked = []
+    answer = episodes.answer_queries
+    monkeypatch.setattr(episodes, "answer_queries", lambda *given: asked.append(given) or answer(*given))
+    people = set()
+    for _ in range(12):
+        answers = episodes.run_episode(table, 2, 3, rng, recordings, True)
+        _, queries, enrolled, examples, own = asked[-1]
+        rows = torch.cat([queries, *examples, own])
+        (person,) = set(subjects[rows.numpy()])
+        people.add(person)
+        shown = torch.cat(examples)
+        assert not set(shown.tolist()) & set(queries.tolist()), "an example is no query"
+        assert not set(own.tolist()) & {*queries.tolist(), *shown.tolist()}, "a recording is neither"
+        assert [len(rows) for rows in examples] == [1] * len(enrolled), "one of two performances is left"
+        assert answers.known.tolist() == [True] * episodes.QUERIES + [False] * episodes.QUERIES
+    assert people == {"1", "2", "3"}
+
+
+def test_sources_without_persons_have_no_own_episodes(script):
+    for name, family in (("cmu, changed", "cmu"), ("gestures", "gestures")):
+        table = script.Table(name, family, *[None] * 7)
+        assert script.run_own_episodes(table, 0) is None
 
 
 def test_thresholds_keep_the_mean_share_of_false_alarms_over_sources(script):
