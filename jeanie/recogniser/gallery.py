@@ -14,7 +14,7 @@ from torch import Tensor
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import Side
-from jeanie.recogniser.background import BackgroundSet, CohortStatistics, log_distance
+from jeanie.recogniser.background import BackgroundSet, CohortStatistics, ignore_copies, log_distance
 from jeanie.recogniser.confidence import compute_evidence
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
@@ -205,7 +205,7 @@ class Gallery:
             targets,
             coarse,
             background,
-            self._measure_members(ids, features, action, actions, groups),
+            self._measure_members(ids, features, background, action, actions, groups),
             within_action,
             0 if calibration is None else len(calibration),
         )
@@ -222,6 +222,7 @@ class Gallery:
         self,
         ids: tuple[int, ...],
         features: Features,
+        background: CohortStatistics,
         action: Tensor,
         actions: Sequence[str],
         groups: dict[int, _Group],
@@ -234,7 +235,7 @@ class Gallery:
         recordings, calibration = self._calibration
         if calibration is not None:
             table = self._recording_table.update(self.model, recordings, calibration.query, ids, features)
-            parts.append(table)
+            parts.append(ignore_copies(table, background.background_nearest))
         if self.model.views is None:
             numbers = [at for at, label in enumerate(actions) if not label.startswith(NEGATIVE_PREFIX)]
             member_actions = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
@@ -341,7 +342,10 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
 def compute_answer_evidence(
     label: str, distances: dict[str, float], nearest_examples: NearestExamples, snapshot: GallerySnapshot
 ) -> Float[Tensor, " 12"]:
-    """Return the evidence for the nearest action. Its negative examples count as another action."""
+    """Return the evidence for the nearest action. Its negative examples count as another action.
+
+    Recordings for calibration that are copies of the query or of an example of the action do not count.
+    """
     others = [
         distance
         for other, distance in distances.items()
@@ -350,11 +354,15 @@ def compute_answer_evidence(
     action = snapshot.actions.index(label)
     row = int(nearest_examples.rows[action])
     nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
-    own_logs = torch.cat([logs[1:], nearest_examples.calibration.to(logs)])
+    members, recordings = snapshot.members[row].clone(), snapshot.recordings
+    is_copy = snapshot.members[snapshot.action == action, :recordings].isinf().any(0)
+    is_copy |= nearest_examples.calibration.isinf()
+    members[:recordings].masked_fill_(is_copy, torch.inf)
+    own_logs = torch.cat([logs[1:], nearest_examples.calibration.masked_fill(is_copy, torch.inf).to(logs)])
     return compute_evidence(
         nearest,
         min(logs[1:], default=nearest),
-        snapshot.background[row].with_members(snapshot.members[row]),
+        snapshot.background[row].with_members(members),
         nearest_examples.background.with_members(own_logs),
         snapshot.within_action[action],
         1 + len(others),
@@ -371,7 +379,8 @@ def _select_nearest(
     nearest, best = _find_minima(distances, snapshot.action[rows], len(snapshot.actions))
     background, recordings = others.split([count - snapshot.recordings, snapshot.recordings])
     statistics = CohortStatistics.from_distances(background[None])[0]
-    return NearestExamples(nearest, rows[best], statistics, log_distance(recordings), len(rows))
+    calibration = ignore_copies(log_distance(recordings), statistics.background_nearest)
+    return NearestExamples(nearest, rows[best], statistics, calibration, len(rows))
 
 
 def _find_minima(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
