@@ -26,6 +26,7 @@ __all__ = [
     "Gallery",
     "GallerySnapshot",
     "NearestExamples",
+    "check_encodable",
     "compute_answer_evidence",
     "encode_motions",
     "find_middle",
@@ -323,6 +324,12 @@ def encode_motions(model: FewShotModel, motions: Sequence[Motion], side: Side) -
         if not finite:
             raise DataError(f"{motion.name or 'a motion'}: its positions are too large to compute with")
     return features
+
+
+def check_encodable(model: FewShotModel, motions: Sequence[Motion]) -> None:
+    """Raise DataError if the model cannot encode one of the motions."""
+    for at in range(0, len(motions), _BATCH):
+        encode_motions(model, motions[at : at + _BATCH], "support")
 
 
 def _compare_group(model: FewShotModel, examples: Features) -> _Group:

@@ -24,6 +24,7 @@ from jeanie.recogniser.gallery import (
     Gallery,
     GallerySnapshot,
     NearestExamples,
+    check_encodable,
     compute_answer_evidence,
     encode_motions,
 )
@@ -211,8 +212,7 @@ class Recogniser:
             The number of calibration recordings in the library.
         """
         recordings = cut_recordings(list_motions(motions, "no recording to calibrate with; give one or more"))
-        for recording in recordings:
-            encode_motions(self.model, [recording], "support")
+        check_encodable(self.model, recordings)
         return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
 
     @property
@@ -340,8 +340,8 @@ class Recogniser:
 
     def _add(self, label: str, motions: Motion | Iterable[Motion], check: bool) -> AddResult:
         examples = list_motions(motions, f"no motion to enrol as {label!r}; give one or more")
-        for motion in examples if check else ():
-            encode_motions(self.model, [motion], "support")
+        if check:
+            check_encodable(self.model, examples)
         self._assign_model()
         return self.library.add_many((label, motion) for motion in examples)
 

@@ -207,6 +207,16 @@ def test_long_recordings_are_cut_into_windows(recogniser, monkeypatch):
     assert max(len(motion) for motion in stored) == 64
 
 
+def test_a_long_recording_may_lose_the_person_for_a_while(recogniser):
+    short = clip("squat")
+    long = Motion(torch.cat([short.joints] * 12)[:600], short.layout, rate=30)
+    valid = long.valid.clone()
+    valid[150:330] = False
+    windows = recogniser.calibrate(long.replace(valid=valid))
+    assert 2 <= windows < 6
+    assert recogniser.calibrate(long.replace(valid=valid)) == windows
+
+
 def test_a_share_of_false_alarms_sets_the_threshold(model):
     with Recogniser.load(model=model, false_alarms=0.01) as careful, Recogniser.load(model=model) as usual:
         assert usual.threshold == 0.5
