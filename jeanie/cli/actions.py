@@ -16,17 +16,24 @@ __all__ = ["actions", "forget", "rename"]
 
 
 def actions(library: Place = None, as_json: AsJson = False) -> None:
-    """List the enrolled actions with their numbers of examples."""
+    """List the enrolled actions with their numbers of examples, and the number of calibration recordings."""
     with exit_on_error(as_json), Library(find_library(library)) as store:
         counts, negatives = count_examples(store)
-        facts = {"library": store.place, "actions": counts, "not": negatives}
+        calibration = len(store.calibration_ids())
+        facts = {
+            "library": store.place,
+            "actions": counts,
+            "not": negatives,
+            "calibration_recordings": calibration,
+        }
         table = Table("action", box=None, pad_edge=False)
         table.add_column("examples", justify="right")
         table.add_column("negative", justify="right")
         for label, count in counts.items():
             table.add_row(escape(label), str(count), str(negatives.get(label, "")))
         empty = f"{store.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
-        print_report(facts, [table if counts else empty], as_json)
+        note = format_quantity(calibration, "calibration recording") if calibration else ""
+        print_report(facts, [table if counts else empty, note], as_json)
 
 
 def forget(

@@ -18,7 +18,8 @@ from jeanie.cli.options import (
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions
-from jeanie.recogniser.gallery import encode_motions
+from jeanie.recogniser.calibration import cut_recordings
+from jeanie.recogniser.gallery import check_encodable
 from jeanie.recogniser.recogniser import Recogniser
 
 __all__ = ["calibrate"]
@@ -46,8 +47,7 @@ def calibrate(
     with exit_on_error(as_json):
         motions, skipped = read_motions(files, options, skip_bad=skip_bad)
         loaded = model.load()
-        for motion in motions:
-            encode_motions(loaded, [motion], "support")  # before a library is made
+        check_encodable(loaded, cut_recordings(motions))  # before a library is made
         with Recogniser.load(find_library(library, make=True), model=loaded, migrate=migrate) as recogniser:
             count = recogniser.calibrate(motions, replace=replace)
             facts = {

@@ -48,10 +48,10 @@ def count(
         example_motion = select_part(name_motion(options.read(example), example), part)
         config = CountConfig(repetitions=repetitions, complete=complete)
         motions, skipped = read_motions(recordings, options, skip_bad=skip_bad)
-        counts = {str(motion.name): count_in(example_motion, motion, config) for motion in motions}
-        facts = [{"file": file} | result.json() for file, result in counts.items()]
+        counts = [(str(motion.name), count_in(example_motion, motion, config)) for motion in motions]
+        facts = [{"file": file} | result.json() for file, result in counts]
         parts: list[str | Table] = []
-        for file, result in counts.items():
+        for file, result in counts:
             parts += [f"{file}: {result.text}", _build_table(result)]
         print_report({"recordings": facts} | ({"skipped": skipped} if skipped else {}), parts, as_json)
         if not as_json:

@@ -14,6 +14,8 @@ from jeanie.recogniser.exercise.score import score as score_motion
 
 __all__ = ["score"]
 
+_ASYMMETRY = 10.0  # degrees beyond that of the reference
+
 
 @accept_option_groups
 def score(
@@ -52,9 +54,9 @@ def score(
         config = ScoreConfig(tolerance=tolerance, tempo=tempo)
         result = score_motion(references, motion.mirror() if other_side else motion, config)
         page = {} if html is None else {"page": str(result.write_html(html))}
-        note = "" if html is None else f"{html}: page of both performances"
+        notes = [_describe_symmetry(result), "" if html is None else f"{html}: page of both performances"]
         names = {"file": str(recording), "reference": [str(motion.name) for motion in references]}
-        print_report(names | result.json() | page, [result.text, _build_table(result), note], as_json)
+        print_report(names | result.json() | page, [result.text, _build_table(result), *notes], as_json)
 
 
 def _build_table(result: Score) -> Table:
@@ -67,3 +69,14 @@ def _build_table(result: Score) -> Table:
         cells = ["" if pair is None else f"{pair[1] - pair[0]:.0f}°" for pair in ranges]
         table.add_row(joint.joint.replace("_", " "), f"{joint.points:.1f}", f"{joint.degrees:.0f}°", *cells)
     return table
+
+
+def _describe_symmetry(result: Score) -> str:
+    """Return the joints whose left and right ranges of motion differ more than in the reference, or nothing."""
+    parts = [
+        f"{pair.joint} left {pair.left:.0f}°, right {pair.right:.0f}° "
+        f"(reference {pair.reference_left:.0f}° and {pair.reference_right:.0f}°)"
+        for pair in sorted(result.asymmetries, key=lambda pair: -abs(pair.difference))
+        if abs(pair.difference) >= _ASYMMETRY
+    ]
+    return f"left and right differ from the reference: {'; '.join(parts)}" if parts else ""

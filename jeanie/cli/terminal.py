@@ -50,6 +50,9 @@ def exit_on_error(as_json: bool) -> Iterator[None]:
             warnings.simplefilter("always", RecordingWarning)
             warnings.showwarning = _show_warning
             yield
+    except BrokenPipeError:  # the reader of the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
     except (JeanieError, OSError) as error:
         code = 2 if isinstance(error, DataError | ConfigError | ShapeError) else 1
         message = _name_options(str(error))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from math import isfinite
@@ -17,13 +18,13 @@ from jeanie.cli.options import (
     ModelSource,
     Place,
     accept_option_groups,
-    get_default_library,
+    find_library,
     name_motion,
 )
 from jeanie.cli.terminal import exit_on_error
 from jeanie.datasets import ReadOptions
 from jeanie.datasets.folders import watch_folder
-from jeanie.errors import ConfigError, DataError, JeanieError
+from jeanie.errors import ConfigError, DataError, JeanieError, RecordingWarning
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.recognition import Recognition
 from jeanie.recogniser.stream.frames import ArrivedFrames, read_frames
@@ -84,9 +85,11 @@ def watch(
 ) -> None:
     """Recognise movements live, from frames on standard input or from recordings that arrive in a folder."""
     with exit_on_error(as_json):
-        place = library or str(get_default_library())
-        if "://" not in place and not Path(place).exists():
-            raise ConfigError(f"{place}: no such library; create one with: jeanie enrol LABEL FILE...")
+        place = find_library(library)
+        if provisional and (source != "-" or count is not None):
+            raise ConfigError(
+                "--provisional needs frames on standard input, without --count: jeanie watch - --provisional"
+            )
         persons: Persons = "each" if each else "together"
         # Ctrl-C is the normal way to stop
         loaded = model.load()
@@ -100,8 +103,11 @@ def watch(
                 raise ConfigError(
                     f"{recogniser.library.place}: no actions yet; add one with: jeanie enrol LABEL FILE..."
                 )
-            if count is not None and source == "-":
-                count_live(recogniser.list_examples(count), options, as_json)
+            examples = (
+                [] if count is None else recogniser.list_examples(count)
+            )  # an unknown action is wrong usage
+            if examples and source == "-":
+                count_live(examples, options, as_json)
                 return
             if source == "-":
                 _watch_lines(recogniser, options, persons, unknown, provisional, as_json)
@@ -151,8 +157,10 @@ class _StreamCheck:
         self._strict, self._frames, self._is_done = strict, list[ArrivedFrames](), False
 
     def add(self, arrived: ArrivedFrames) -> None:
-        """Collect frames; check them when there are enough."""
+        """Collect frames of one number of persons; check them when there are enough."""
         if not self._is_done:
+            if self._frames and self._frames[0].joints.shape[1] != arrived.joints.shape[1]:
+                self._frames.clear()
             self._frames.append(arrived)
             if sum(len(frames.joints) for frames in self._frames) >= _CHECKED_FRAMES:
                 self.finish()
@@ -166,7 +174,7 @@ class _StreamCheck:
         for problem in list_warnings(Motion(torch.cat(joints), self._frames[0].layout), is_stream=True):
             if self._strict:
                 raise DataError(f"standard input: {problem}")
-            typer.echo(f"jeanie: warning: implausible frames: {problem}", err=True)
+            warnings.warn(f"implausible frames: {problem}", RecordingWarning, stacklevel=2)
 
 
 def _watch_folder(

@@ -11,11 +11,11 @@ from pydantic import Field
 from torch import Tensor
 
 from jeanie.config import Config
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import DataError
 from jeanie.skeleton.canonical_body import BODY, compute_canonical_body
 from jeanie.skeleton.convert import convert
 from jeanie.skeleton.facing import face, find_depth_axis, rotate_to_travel
-from jeanie.skeleton.layout import LAYOUTS, Layout
+from jeanie.skeleton.layout import Layout, find_layout
 from jeanie.skeleton.motion import Motion
 from jeanie.skeleton.normalise import centre, scale_by_bones
 from jeanie.skeleton.resample import fill_gaps, interpolate, sample_at_rate, space_evenly
@@ -117,17 +117,6 @@ def _prepare_canonical_body(motion: Motion, config: PrepareConfig, dtype: torch.
         motion = motion.select_most_active(config.persons)
     joints, valid = compute_canonical_body(motion, config.frames or CANONICAL_FRAMES, dtype)
     return PreparedClip(joints, valid, BODY)
-
-
-def find_layout(name: str) -> Layout:
-    """Return the layout with a name.
-
-    Raises:
-        ConfigError: If there is no such layout.
-    """
-    if name not in LAYOUTS:
-        raise ConfigError(f"no layout {name!r}; the known layouts are {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
 
 
 def _centre_bodies(bodies: Tensor, valid: Tensor, motion: Motion, config: PrepareConfig) -> Tensor:

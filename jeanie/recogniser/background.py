@@ -1,5 +1,6 @@
 """The background set: motions that are never enrolled, to judge whether a distance is small or large."""
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,6 +28,7 @@ __all__ = [
     "BackgroundSet",
     "CohortStatistics",
     "compute_log_statistics",
+    "ignore_copies",
     "log_distance",
     "read_motions",
     "write_motions",
@@ -36,6 +38,7 @@ BACKGROUND_FILE = SHIPPED / "background.safetensors"
 GENERATED_MOTIONS = 75  # size of the background set if the shipped one does not fit the model
 COHORT_SHARE = 1 / 32  # nearest motions of a cohort that count, per motion of the background set
 _MAX_BYTES = 2**25
+_COPY_RATIO = 50.0  # a motion that is nearer than the nearest background motions by this factor is a copy
 _MIN_DISTANCE = 1e-9  # smaller distances have the logarithm of this one
 _MOMENTS = 64  # stored moments per motion: twice as many as a model reads
 _KEPT_SETS = 2  # encoded background sets that a process keeps
@@ -44,6 +47,17 @@ _KEPT_SETS = 2  # encoded background sets that a process keeps
 def log_distance(distances: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
     """Return the logarithm of distances; that of 0 is about -21."""
     return distances.clamp_min(_MIN_DISTANCE).log()
+
+
+def ignore_copies(
+    logs: Float[Tensor, "*any motion"], background_nearest: Float[Tensor, "*any"]
+) -> Float[Tensor, "*any motion"]:
+    """Return log distances in which copies of the measured motion are infinitely far.
+
+    A recording that was given for calibration may be enrolled or recognised too. Its distance to itself does not show
+    how far other movements are. The stored recording is reduced, so that this distance is small, not 0.
+    """
+    return logs.masked_fill(logs < background_nearest - math.log(_COPY_RATIO), torch.inf)
 
 
 def compute_log_statistics(

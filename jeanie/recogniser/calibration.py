@@ -21,7 +21,7 @@ def cut_recordings(motions: Iterable[Motion]) -> list[Motion]:
     """Return motions of a few seconds: windows of long recordings, evenly spaced, and short recordings as they are.
 
     Frames without a visible joint at the ends of a recording do not count. At most ``MAX_CALIBRATION`` windows come
-    from one recording.
+    from one recording. Windows in which nobody is visible for half of the time are left out.
     """
     cut: list[Motion] = []
     for motion in motions:
@@ -38,7 +38,10 @@ def cut_recordings(motions: Iterable[Motion]) -> list[Motion]:
             continue
         count = min(MAX_CALIBRATION, len(motion) // window)
         starts = np.linspace(0, len(motion) - window, count).astype(int).tolist()
-        cut += [motion[start : start + window] for start in starts]
+        is_seen = motion.valid.flatten(1).any(1)
+        seen = [int(is_seen[start : start + window].sum()) for start in starts]
+        least = min(window / 2, max(seen))
+        cut += [motion[at : at + window] for at, frames in zip(starts, seen, strict=True) if frames >= least]
     return cut
 
 

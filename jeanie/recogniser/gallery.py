@@ -14,12 +14,11 @@ from torch import Tensor
 from jeanie.errors import DataError, JeanieError
 from jeanie.fewshot import Features, FewShotModel
 from jeanie.fewshot.model import Side
-from jeanie.recogniser.background import BackgroundSet, CohortStatistics, log_distance
-from jeanie.recogniser.confidence import compute_evidence
+from jeanie.recogniser.background import BackgroundSet, CohortStatistics, ignore_copies, log_distance
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library.labels import NEGATIVE_PREFIX
 from jeanie.recogniser.library.library import Example, Library
-from jeanie.recogniser.proportions import compare_proportions, measure_proportions
+from jeanie.recogniser.proportions import measure_proportions
 from jeanie.recogniser.search.windows import compute_coarse_basis, project_features
 from jeanie.skeleton import Motion
 
@@ -27,7 +26,7 @@ __all__ = [
     "Gallery",
     "GallerySnapshot",
     "NearestExamples",
-    "compute_answer_evidence",
+    "check_encodable",
     "encode_motions",
     "find_middle",
 ]
@@ -210,7 +209,7 @@ class Gallery:
             targets,
             coarse,
             background,
-            self._measure_members(ids, features, action, actions, groups),
+            self._measure_members(ids, features, background, action, actions, groups),
             within_action,
             torch.cat([part.proportions for part in parts]),
             0 if calibration is None else len(calibration),
@@ -228,6 +227,7 @@ class Gallery:
         self,
         ids: tuple[int, ...],
         features: Features,
+        background: CohortStatistics,
         action: Tensor,
         actions: Sequence[str],
         groups: dict[int, _Group],
@@ -240,7 +240,7 @@ class Gallery:
         recordings, calibration = self._calibration
         if calibration is not None:
             table = self._recording_table.update(self.model, recordings, calibration.query, ids, features)
-            parts.append(table)
+            parts.append(ignore_copies(table, background.background_nearest))
         if self.model.views is None:
             numbers = [at for at, label in enumerate(actions) if not label.startswith(NEGATIVE_PREFIX)]
             member_actions = torch.tensor(numbers[:_MAX_MEMBERS], dtype=torch.long, device=action.device)
@@ -331,6 +331,12 @@ def encode_motions(model: FewShotModel, motions: Sequence[Motion], side: Side) -
     return features
 
 
+def check_encodable(model: FewShotModel, motions: Sequence[Motion]) -> None:
+    """Raise DataError if the model cannot encode one of the motions."""
+    for at in range(0, len(motions), _BATCH):
+        encode_motions(model, motions[at : at + _BATCH], "support")
+
+
 def _compare_group(model: FewShotModel, examples: Features) -> _Group:
     distances = model.compare(examples, examples)
     middle = find_middle(distances, examples)
@@ -345,35 +351,6 @@ def find_middle(distances: Float[Tensor, "clip clip"], clips: Features) -> int:
     return int(size.masked_fill(~is_near, -torch.inf).argmax())
 
 
-def compute_answer_evidence(
-    label: str,
-    motion: Motion,
-    distances: dict[str, float],
-    nearest_examples: NearestExamples,
-    snapshot: GallerySnapshot,
-) -> Float[Tensor, " 13"]:
-    """Return the evidence for the nearest action of a motion. Its negative examples count as another action."""
-    others = [
-        distance
-        for other, distance in distances.items()
-        if other != label and (other == NEGATIVE_PREFIX + label or not other.startswith(NEGATIVE_PREFIX))
-    ]
-    action = snapshot.actions.index(label)
-    row = int(nearest_examples.rows[action])
-    nearest, *_ = logs = log_distance(torch.tensor([distances[label], *others]))
-    own_logs = torch.cat([logs[1:], nearest_examples.calibration.to(logs)])
-    return compute_evidence(
-        nearest,
-        min(logs[1:], default=nearest),
-        snapshot.background[row].with_members(snapshot.members[row]),
-        nearest_examples.background.with_members(own_logs),
-        snapshot.within_action[action],
-        1 + len(others),
-        len(own_logs),
-        compare_proportions(measure_proportions(motion), snapshot.proportions[row]),
-    )
-
-
 def _select_nearest(
     distances: Float[Tensor, " target"], rows: Int[Tensor, " example"], snapshot: GallerySnapshot
 ) -> NearestExamples:
@@ -383,7 +360,8 @@ def _select_nearest(
     nearest, best = _find_minima(distances, snapshot.action[rows], len(snapshot.actions))
     background, recordings = others.split([count - snapshot.recordings, snapshot.recordings])
     statistics = CohortStatistics.from_distances(background[None])[0]
-    return NearestExamples(nearest, rows[best], statistics, log_distance(recordings), len(rows))
+    calibration = ignore_copies(log_distance(recordings), statistics.background_nearest)
+    return NearestExamples(nearest, rows[best], statistics, calibration, len(rows))
 
 
 def _find_minima(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:

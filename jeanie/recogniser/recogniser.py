@@ -13,6 +13,7 @@ from typing import Literal
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.fewshot import Features, FewShotModel
+from jeanie.recogniser.answer_evidence import compute_answer_evidence
 from jeanie.recogniser.background import BackgroundSet
 from jeanie.recogniser.calibration import cut_recordings, reduce_recording
 from jeanie.recogniser.confidence import CALIBRATION_FILE, Calibration
@@ -24,7 +25,7 @@ from jeanie.recogniser.gallery import (
     Gallery,
     GallerySnapshot,
     NearestExamples,
-    compute_answer_evidence,
+    check_encodable,
     encode_motions,
 )
 from jeanie.recogniser.library.export import read_export
@@ -40,6 +41,7 @@ from jeanie.recogniser.recognition import NO_MATCH, Recognition
 from jeanie.recogniser.stream.stream import Stream, StreamConfig
 from jeanie.recogniser.stream.stream_confidence import StreamCalibration
 from jeanie.skeleton import Layout, Motion
+from jeanie.skeleton.inputs import check_motion, list_motions
 from jeanie.skeleton.plausibility import list_warnings
 
 __all__ = ["Recogniser", "Recognition", "check_export", "is_export"]
@@ -209,12 +211,8 @@ class Recogniser:
         Returns:
             The number of calibration recordings in the library.
         """
-        motion_list = [motions] if isinstance(motions, Motion) else list(motions)
-        if not motion_list:
-            raise ConfigError("no recording to calibrate with; give one or more")
-        recordings = cut_recordings(map(_check_motion, motion_list))
-        for recording in recordings:
-            encode_motions(self.model, [recording], "support")
+        recordings = cut_recordings(list_motions(motions, "no recording to calibrate with; give one or more"))
+        check_encodable(self.model, recordings)
         return self.library.add_calibration(map(reduce_recording, recordings), replace=replace)
 
     @property
@@ -252,13 +250,13 @@ class Recogniser:
 
     def recognise_all(self, motions: Iterable[Motion]) -> list[Recognition]:
         """Recognise several motions at once, which is faster than one by one."""
-        checked = [_check_motion(motion) for motion in motions]
+        checked = [check_motion(motion) for motion in motions]
         return self._answer_all(checked, encode_motions(self.model, checked, "query")) if checked else []
 
     def recognise_each(self, motion: Motion) -> list[Recognition]:
         """Recognise each person separately; a person who is hardly visible gets an answer without a label."""
         answers = []
-        for index in range(_check_motion(motion).persons):
+        for index in range(check_motion(motion).persons):
             answer = NO_MATCH
             if bool(motion.valid[:, index].any()):
                 person = motion.person(index)
@@ -286,15 +284,15 @@ class Recogniser:
 
     def count(self, label: str, motion: Motion, config: CountConfig | None = None) -> RepetitionCount:
         """Count the repetitions of an enrolled action in a recording."""
-        return count(self.list_examples(label), _check_motion(motion), config)
+        return count(self.list_examples(label), check_motion(motion), config)
 
     def score(self, label: str, motion: Motion, config: ScoreConfig | None = None) -> Score:
         """Score a performance of an enrolled action, from 0 to 100, against its examples."""
-        return score(self.list_examples(label), _check_motion(motion), config)
+        return score(self.list_examples(label), check_motion(motion), config)
 
     def stream(
         self,
-        layout: Layout | None = None,
+        layout: Layout | str | None = None,
         *,
         rate: float | None = None,
         persons: Literal["together", "each"] = "together",
@@ -341,13 +339,9 @@ class Recogniser:
         )
 
     def _add(self, label: str, motions: Motion | Iterable[Motion], check: bool) -> AddResult:
-        examples = [motions] if isinstance(motions, Motion) else list(motions)
-        if not examples:
-            raise ConfigError(f"no motion to enrol as {label!r}; give one or more")
-        for motion in examples:
-            _check_motion(motion)
-            if check:
-                encode_motions(self.model, [motion], "support")
+        examples = list_motions(motions, f"no motion to enrol as {label!r}; give one or more")
+        if check:
+            check_encodable(self.model, examples)
         self._assign_model()
         return self.library.add_many((label, motion) for motion in examples)
 
@@ -381,12 +375,6 @@ def check_export(path: str | Path, model: FewShotModel, *, migrate: bool = False
     """Raise DataError unless ``path`` is an export that belongs to ``model``, or ``migrate`` allows another model."""
     with read_export(Path(path)) as export:
         ModelFingerprints(model).check(export.settings.get(_MODEL_KEY), str(path), migrate=migrate)
-
-
-def _check_motion(motion: Motion) -> Motion:
-    if not isinstance(motion, Motion):
-        raise ConfigError(f"needs a Motion, got {type(motion).__name__}; read_motion(path) reads one")
-    return motion
 
 
 def _delete_temporary(library: Library, folder: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from jeanie.errors import ConfigError, DataError
 from jeanie.skeleton.layouts import ROWS
 
-__all__ = ["LAYOUTS", "Layout"]
+__all__ = ["LAYOUTS", "Layout", "find_layout"]
 
 UPS = ("y", "z")
 UNITS = ("m", "px", "relative")
@@ -266,3 +266,16 @@ def _parse_pairs(value: Any, joints: tuple[str, ...], where: str, what: str) -> 
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {name: Layout.from_dict({"name": name, **row}) for name, row in ROWS.items()}
 )
+
+
+def find_layout(layout: Layout | str) -> Layout:
+    """Return a layout that is given by its name, or as it is.
+
+    Raises:
+        ConfigError: If there is no such layout.
+    """
+    if isinstance(layout, Layout):
+        return layout
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ConfigError(f"no layout {layout!r}; the known layouts are {', '.join(LAYOUTS)}")
+    return LAYOUTS[layout]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jeanie.errors import ConfigError, DataError, ShapeError
 from jeanie.skeleton import resample
-from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.layout import Layout, find_layout
 
 __all__ = ["Motion"]
 
@@ -31,7 +31,7 @@ class Motion:
     Args:
         joints: Tensor or array, ``[frame, person, joint, 3]`` or ``[frame, joint, 3]`` for one person. A float32
             tensor or a writable float32 array without missing values is used without a copy.
-        layout: The joints and their order.
+        layout: The joints and their order: a layout, or its name in ``LAYOUTS``.
         label, subject, view, name, setup, take: Tags; None if unknown.
         rate: Frames per second; None if unknown.
         valid: Mask of valid joints. Without it, joints at exactly (0, 0, 0) are missing; with it, a joint may
@@ -62,7 +62,7 @@ class Motion:
     def __init__(
         self,
         joints: Tensor | ArrayLike,
-        layout: Layout,
+        layout: Layout | str,
         *,
         label: str | int | None = None,
         subject: str | int | None = None,
@@ -78,6 +78,7 @@ class Motion:
             raise ConfigError(
                 f"{prefix}: rate is frames per second, above 0, got {rate!r}; leave it out if unknown"
             )
+        layout = find_layout(layout)
         checked, mask = _check_joints(joints, layout, valid, prefix)
         rate = None if rate is None else float(rate)
         values = (checked, layout, label, subject, view, rate, name, mask, setup, take)

@@ -229,3 +229,22 @@ def test_shells_complete_commands():
         env={"_JEANIE_COMPLETE": "complete_bash", "COMP_WORDS": "jeanie reco", "COMP_CWORD": "1"},
     )
     assert result.stdout.split() == ["recognise", "record"]
+
+
+def test_a_reader_that_has_read_enough_is_no_error_message():
+    script = """
+import typer
+from jeanie.cli.terminal import exit_on_error
+try:
+    with exit_on_error(False):
+        while True:
+            print("a line of output", flush=True)
+except typer.Exit as end:
+    raise SystemExit(end.exit_code)
+"""
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "a line of output\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

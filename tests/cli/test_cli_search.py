@@ -13,6 +13,7 @@ from jeanie.cli.app import app
 from jeanie.datasets.archive.writer import write_archive
 from jeanie.datasets.folders import watch_folder
 from jeanie.datasets.formats.npz import write_npz
+from jeanie.recogniser.library.library import Library
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.skeleton import LAYOUTS, Motion
 
@@ -189,6 +190,15 @@ def test_a_file_that_is_written_anew_comes_again(tmp_path):
         (("find", "{file}", "{file}", "--part", "abc"), "--part must be START-END in seconds"),
         (("watch", "-", "--library", "{folder}/none.db"), "no such library"),
         (("watch", "{folder}/nowhere", "--library", "{library}"), "no such folder"),
+        (("watch", "-", "--library", "{exported}"), "this is an exported library"),
+        (
+            ("watch", "{folder}", "--once", "--provisional", "--library", "{library}"),
+            "--provisional needs frames on",
+        ),
+        (
+            ("watch", "-", "--provisional", "--count", "wave", "--library", "{library}"),
+            "--provisional needs frames on",
+        ),
         (("align", "{file}", "{folder}"), "a folder without JSON files"),
         (("align", "{file}", "{pose}"), "pose.npz: "),
         (("align", "{pose}", "{file}"), "a movement needs at least 2"),
@@ -198,6 +208,9 @@ def test_a_file_that_is_written_anew_comes_again(tmp_path):
 def test_wrong_input_is_a_message_and_code_2(arguments, message, folder, library, long_file, tmp_path):
     write_npz(open_clip("wave")[:1], tmp_path / "pose.npz")
     places = {"file": long_file, "folder": folder, "library": library, "pose": tmp_path / "pose.npz"}
+    places["exported"] = tmp_path / "exported.jeanie"
+    with Library(library) as store:
+        store.export(places["exported"])
     wanted = [one.format(**places) for one in arguments]
     done = run(*wanted)
     assert done.exit_code == 2, done.output
@@ -212,3 +225,16 @@ def test_a_line_that_is_no_frame_ends_the_watch_with_code_2(library):
     done = run("watch", "-", "--library", library, text='{"t": 0, "layout": "ntu25", "joints": [[1, 2]]}\n')
     assert done.exit_code == 2
     assert "line 1: joints are the 25 joints of ntu25" in done.stderr
+
+
+def test_a_second_person_may_arrive_while_frames_are_watched(library):
+    wave = open_clip("wave", 1, noise=1.0).fill_gaps(1000).joints[:, 0].tolist()
+    lines = [
+        json.dumps({"t": at / 30, "layout": "ntu25", "joints": pose}) for at, pose in enumerate(wave[:10])
+    ]
+    lines += [json.dumps({"t": (10 + at) / 30, "persons": [[], pose]}) for at, pose in enumerate(wave)]
+    done = run("watch", "-", "--library", library, "--each", "--json", text="\n".join(lines))
+    assert done.exit_code == 0, done.output
+    assert [(row["label"], row["person"]) for row in map(json.loads, done.stdout.splitlines())] == [
+        ("wave", 1)
+    ]

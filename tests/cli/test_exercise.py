@@ -1,6 +1,7 @@
 """``jeanie count`` and ``jeanie score`` on files, and ``jeanie watch --count`` on live frames."""
 
 import json
+import shutil
 
 import pytest
 from exercises import perform_exercise, plan_swings
@@ -43,6 +44,38 @@ def test_score_reports_points_and_writes_the_page(files, tmp_path):
     assert facts["joints"][0]["joint"].endswith("shoulder")
     assert page.exists()
     assert "of 100" in run(app, ["score", files["one"], files["flat"]]).stdout
+
+
+def test_a_recording_that_is_given_twice_is_counted_twice(files):
+    result = run(app, ["count", files["one"], files["four"], files["four"], "--json"])
+    assert [row["count"] for row in json.loads(result.stdout)["recordings"]] == [3, 3]
+
+
+def test_score_reports_an_arm_that_moves_less_than_the_other(files, tmp_path):
+    high, low = perform_exercise(plan_swings([90])), perform_exercise(plan_swings([45]))
+    right = [at for at, name in enumerate(high.layout.joints) if name.startswith("right")]
+    uneven = high.joints.clone()
+    uneven[:, :, right] = low.joints[:, :, right]
+    write_npz(high.replace(joints=uneven), tmp_path / "uneven.npz")
+    shown = run(app, ["score", files["one"], str(tmp_path / "uneven.npz")]).stdout
+    assert "left and right differ from the reference: shoulder left" in shown
+    assert "differ from the reference" not in run(app, ["score", files["one"], files["flat"]]).stdout
+
+
+def test_watch_counts_in_a_folder_and_refuses_an_unknown_action_once(files, tmp_path):
+    place = str(tmp_path / "library.db")
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for name in ("four", "flat"):
+        shutil.copy(files[name], inbox)
+    with Recogniser.load(place) as recogniser:
+        recogniser.enrol("arm raise", perform_exercise(plan_swings([90])), check=False)
+    options = ["watch", str(inbox), "--once", "--library", place, "--json"]
+    result = run(app, [*options, "--count", "arm raise"])
+    assert [json.loads(line)["count"] for line in result.stdout.splitlines()] == [0, 3]
+    wrong = run(app, [*options, "--count", "squat"])
+    assert wrong.exit_code == 2
+    assert "no action 'squat'" in json.loads(wrong.stdout)["error"]
 
 
 def test_a_missing_file_and_a_wrong_part_are_bad_input(files):

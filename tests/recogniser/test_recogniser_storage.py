@@ -8,7 +8,7 @@ import torch
 from studio import ACTIONS, clip
 from torch.testing import assert_close
 
-from jeanie.errors import DataError
+from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser import Library, Recogniser, background, gallery
 from jeanie.recogniser.distance_table import DistanceTable
 from jeanie.recogniser.library import library
@@ -160,6 +160,20 @@ def test_recordings_of_the_own_sensor_lower_the_confidence_of_other_movements(re
     assert recogniser.calibrate(others[:1], replace=True) == 1
 
 
+def test_calibration_recordings_that_are_enrolled_or_recognised_do_not_count_against_themselves(recogniser):
+    example, query = clip("squat", 0), clip("squat", 2)
+    recogniser.enrol("squat", example)
+    recogniser.enrol("bow", clip("bow", 0))
+    others = [clip(action, 3) for action in ("wave_both_arms", "jumping_jack", "kick_forward")]
+    recogniser.calibrate(others)
+    before = recogniser.recognise(query)
+    assert before.label == "squat"
+    assert recogniser.calibrate([example, query]) == 5
+    after = recogniser.recognise(query)
+    assert after.label == "squat"
+    assert after.confidence == pytest.approx(before.confidence, abs=0.1)
+
+
 def test_calibration_recordings_are_saved_and_encoded_once(model, tmp_path):
     passes = []
     with Recogniser.load(tmp_path / "library.db", model=model) as first:
@@ -193,6 +207,16 @@ def test_long_recordings_are_cut_into_windows(recogniser, monkeypatch):
     assert max(len(motion) for motion in stored) == 64
 
 
+def test_a_long_recording_may_lose_the_person_for_a_while(recogniser):
+    short = clip("squat")
+    long = Motion(torch.cat([short.joints] * 12)[:600], short.layout, rate=30)
+    valid = long.valid.clone()
+    valid[150:330] = False
+    windows = recogniser.calibrate(long.replace(valid=valid))
+    assert 2 <= windows < 6
+    assert recogniser.calibrate(long.replace(valid=valid)) == windows
+
+
 def test_a_share_of_false_alarms_sets_the_threshold(model):
     with Recogniser.load(model=model, false_alarms=0.01) as careful, Recogniser.load(model=model) as usual:
         assert usual.threshold == 0.5
@@ -216,3 +240,10 @@ def test_distances_between_examples_are_computed_once(model):
     counting = SimpleNamespace(compare=lambda q, s: compared.append(len(q) * len(s)) or model.compare(q, s))
     table.update(counting, keys[:4], features[:4], keys, features)
     assert compared == [4 * 3, 2 * 3], "new columns, then new rows of old columns"
+
+
+@pytest.mark.errors
+def test_calibration_recordings_that_are_no_motions_are_errors(recogniser):
+    for recordings in (None, "a.bvh", ["a.bvh"]):
+        with pytest.raises(ConfigError, match="needs a Motion, got"):
+            recogniser.calibrate(recordings)

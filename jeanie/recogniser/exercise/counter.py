@@ -6,14 +6,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from jeanie.errors import ConfigError
+from jeanie.errors import ConfigError, ShapeError
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
 from jeanie.recogniser.exercise.decoder import CycleDecoder, Pass, compute_costs
 from jeanie.recogniser.exercise.passes import measure_pass
 from jeanie.recogniser.exercise.repetitions import CountConfig, Repetition, describe_pass
 from jeanie.recogniser.stream.motion_buffer import MotionBuffer
-from jeanie.recogniser.stream.pose_sampler import PoseSampler
-from jeanie.skeleton.layout import Layout
+from jeanie.recogniser.stream.pose_sampler import MAX_COORDINATE, PoseSampler
+from jeanie.skeleton.inputs import list_motions
+from jeanie.skeleton.layout import Layout, find_layout
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["RepetitionCounter"]
@@ -30,7 +31,7 @@ class RepetitionCounter:
 
     Args:
         example: A recording of one repetition or more. Of several examples, the newest one is used.
-        layout: Layout of the frames.
+        layout: Layout of the frames, or its name.
         rate: Frames per second.
         config: What counts as a repetition; mirror images are not counted.
     """
@@ -38,17 +39,18 @@ class RepetitionCounter:
     def __init__(
         self,
         example: Motion | Sequence[Motion],
-        layout: Layout,
+        layout: Layout | str,
         *,
         rate: float = 30.0,
         config: CountConfig | None = None,
     ) -> None:
         if not 0 < rate < float("inf"):
             raise ConfigError(f"rate is frames per second and must be above 0, got {rate!r}")
+        layout = find_layout(layout)
         self._config = CountConfig() if config is None else config
-        self._rate = float(rate)
+        self._rate, self._joints = float(rate), len(layout)
         self._sampler = PoseSampler(layout, 1, self._rate)
-        newest = example if isinstance(example, Motion) else list(example)[-1]
+        newest = list_motions(example, "no example to count; give a recording of one repetition")[-1]
         self._cycle: Cycle = extract_cycle(newest, self._sampler.rate, self._config.repetitions)
         self._decoder = CycleDecoder(len(self._cycle), _WIDER * self._config.other)
         self._poses = MotionBuffer(round(_LONGEST * self._sampler.rate))
@@ -58,8 +60,18 @@ class RepetitionCounter:
     def push(
         self, joints: Float[Tensor, "frame joint 3"], valid: Bool[Tensor, "frame joint"] | None = None
     ) -> list[Repetition]:
-        """Add frames and return the repetitions that have ended. Joints that are NaN or (0, 0, 0) are missing."""
-        is_valid = joints.isfinite().all(-1)
+        """Add frames and return the repetitions that have ended. Joints that are NaN or (0, 0, 0) are missing.
+
+        Raises:
+            ShapeError: The frames do not have the joints of the layout.
+        """
+        shape = tuple(getattr(joints, "shape", ()))
+        if not isinstance(joints, Tensor) or joints.ndim != 3 or shape[1:] != (self._joints, 3):
+            raise ShapeError(
+                f"frames need axes (frame, joint, 3) with {self._joints} joints, as a tensor of one person, got "
+                f"{type(joints).__name__} {shape}; of a motion: motion.joints[:, 0]"
+            )
+        is_valid = (joints.abs() < MAX_COORDINATE).all(-1)
         is_valid = is_valid & ((joints != 0).any(-1) if valid is None else valid)
         ticks = self._sampler.push(torch.where(is_valid[..., None], joints, 0.0)[:, None], is_valid[:, None])
         if not len(ticks):

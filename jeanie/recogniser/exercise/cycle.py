@@ -115,6 +115,11 @@ def extract_cycle(example: Motion, rate: float, repetitions: int | None = None) 
     first, last = find_movement(poses)
     poses = poses[first : last + 1]
     period = _find_period(poses, rate) if repetitions is None else (len(poses) - 1) / repetitions
+    if repetitions is not None and period < 1:
+        raise ConfigError(
+            f"{example.name or 'the example'}: {repetitions} repetitions in {(len(poses) - 1) / rate:.1f} s of "
+            "movement are too many; give the number of repetitions in the example"
+        )
     length = max(2, round(period) + 1)
     # a period in the middle that starts at the same phase as the example
     start = min(round(period * ((len(poses) - 1) / period // 2)), len(poses) - length)

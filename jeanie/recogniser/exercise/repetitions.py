@@ -10,13 +10,13 @@ from pydantic import Field
 from torch import Tensor
 
 from jeanie.config import Config
-from jeanie.errors import ConfigError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import Cycle, extract_cycle
 from jeanie.recogniser.exercise.passes import NEARLY, MeasuredPass, find_least_similarity
 from jeanie.recogniser.exercise.poses import sample_poses
 from jeanie.recogniser.exercise.search import find_passes, rank_passes
 from jeanie.recogniser.stream.pose_sampler import MAX_TICK_RATE
+from jeanie.skeleton.inputs import check_motion, list_motions
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["CountConfig", "Repetition", "RepetitionCount", "count", "describe_pass"]
@@ -174,7 +174,7 @@ def count(
         The repetitions in order, with times, tempo and ranges of motion.
 
     Raises:
-        ConfigError: There is no example.
+        ConfigError: There is no example, or something is not a ``Motion``.
         DataError: Nobody moves in the example.
 
     >>> from jeanie.datasets import open_dataset
@@ -184,9 +184,8 @@ def count(
     1
     """
     config = CountConfig() if config is None else config
-    examples = [example] if isinstance(example, Motion) else list(example)
-    if not examples:
-        raise ConfigError("no example to count; give a recording of one repetition")
+    examples = list_motions(example, "no example to count; give a recording of one repetition")
+    check_motion(motion)
     cycles = [_sample_cycle(recording, config) for recording in examples]
     recordings = [sample_poses(motion, cycle.rate, _FACING_SECONDS) for cycle in cycles]
     candidates = [

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jeanie.alignment import trace
 from jeanie.config import Config
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import DataError
 from jeanie.recogniser.exercise.angles import compute_angles, measure_ranges
 from jeanie.recogniser.exercise.cycle import MOVES, find_movement
 from jeanie.recogniser.exercise.deviations import (
@@ -22,6 +22,7 @@ from jeanie.recogniser.exercise.deviations import (
 )
 from jeanie.recogniser.exercise.score_report import JointScore, PhaseScore, Score, build_explanation
 from jeanie.recogniser.explain.bodies import Bodies, compute_bodies
+from jeanie.skeleton.inputs import check_motion, list_motions
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["Score", "ScoreConfig", "score"]
@@ -84,7 +85,7 @@ def score(references: Motion | Sequence[Motion], motion: Motion, config: ScoreCo
         The score, with the joints and phases that cost points.
 
     Raises:
-        ConfigError: There is no reference.
+        ConfigError: There is no reference, or something is not a ``Motion``.
         DataError: Nobody moves in a recording.
 
     >>> from jeanie.datasets import open_dataset
@@ -94,11 +95,11 @@ def score(references: Motion | Sequence[Motion], motion: Motion, config: ScoreCo
     (100, True)
     """
     config = ScoreConfig() if config is None else config
-    reference_list = [references] if isinstance(references, Motion) else list(references)
-    if not reference_list:
-        raise ConfigError("no reference to score against; give a recording of the exercise")
+    reference_list = list_motions(
+        references, "no reference to score against; give a recording of the exercise"
+    )
     query, supports = (
-        _measure_performance(motion),
+        _measure_performance(check_motion(motion)),
         [_measure_performance(reference_motion) for reference_motion in reference_list],
     )
     tolerance = _estimate_tolerance(supports, config)

@@ -11,12 +11,13 @@ from jeanie.skeleton.canonical_body import BodyMeasures
 from jeanie.skeleton.convert import map_joints
 from jeanie.skeleton.layout import LAYOUTS, Layout
 
-__all__ = ["MAX_TICK_RATE", "PoseSampler", "PoseSamples"]
+__all__ = ["MAX_COORDINATE", "MAX_TICK_RATE", "PoseSampler", "PoseSamples"]
 
 CORE = LAYOUTS["core15"]
 MAX_TICK_RATE = 15.0  # ticks per second
 _PAST_SECONDS = 2.0  # for the size and the facing direction of a body
 _MOVING = 4  # joints that determine the speed: those that move most, so that one hand is enough
+MAX_COORDINATE = 1e15  # joints farther from the origin are missing: squares would overflow
 _LAG_SECONDS = 0.25  # for speeds: long enough that sensor jitter is small against limb motion
 
 

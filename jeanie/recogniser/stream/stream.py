@@ -11,9 +11,10 @@ from torch import Tensor
 from jeanie.errors import ConfigError, ShapeError
 from jeanie.recogniser.stream.candidates import MotionRecogniser
 from jeanie.recogniser.stream.event import Event, StreamConfig
+from jeanie.recogniser.stream.pose_sampler import MAX_COORDINATE
 from jeanie.recogniser.stream.segmenter import Segmenter
 from jeanie.recogniser.stream.stream_confidence import StreamCalibration
-from jeanie.skeleton.layout import Layout
+from jeanie.skeleton.layout import Layout, find_layout
 from jeanie.skeleton.motion import Motion
 
 __all__ = ["Event", "Stream", "StreamConfig"]
@@ -28,7 +29,7 @@ class Stream:
 
     Args:
         recogniser: Recogniser with the enrolled actions.
-        layout: Layout of the frames. If None, the first frames must be a ``Motion``.
+        layout: Layout of the frames, or its name. If None, the first frames must be a ``Motion``.
         rate: Frames per second, by default that of the first motion, else 30.
         persons: "together" treats all persons of a frame as one movement, "each" follows every person separately.
         config: When movements start and end.
@@ -38,7 +39,7 @@ class Stream:
     def __init__(
         self,
         recogniser: MotionRecogniser,
-        layout: Layout | None = None,
+        layout: Layout | str | None = None,
         *,
         rate: float | None = None,
         persons: Literal["together", "each"] = "together",
@@ -49,7 +50,7 @@ class Stream:
             raise ConfigError(f"persons must be 'together' or 'each', got {persons!r}")
         if rate is not None and not 0 < rate < float("inf"):
             raise ConfigError(f"rate is frames per second and must be above 0, got {rate!r}")
-        self._recogniser, self._layout = recogniser, layout
+        self._recogniser, self._layout = recogniser, None if layout is None else find_layout(layout)
         self._rate = None if rate is None else float(rate)
         self._is_separate = persons == "each"
         self._config = StreamConfig() if config is None else config
@@ -67,7 +68,8 @@ class Stream:
         Args:
             frames: ``[frame, person, joint, 3]`` or ``[frame, joint, 3]``, or a motion. Frames may have no
                 visible person.
-            valid: Mask of the visible joints. Joints that are NaN or, without a mask, exactly (0, 0, 0) are missing.
+            valid: Mask of the visible joints. Joints that are NaN, infinite, too far away to compute with or, without
+                a mask, exactly (0, 0, 0) are missing.
         """
         if self._is_finished:
             raise ConfigError("this stream is finished; start a new one")
@@ -111,7 +113,7 @@ class Stream:
     def _start_segmenters(self, persons: int) -> None:
         if self._layout is None:
             raise ConfigError(
-                "the layout of the joints is unknown; give layout, such as LAYOUTS['mediapipe33'], or push a Motion"
+                "the layout of the joints is unknown; give layout, such as 'mediapipe33', or push a Motion"
             )
         self._rate = 30.0 if self._rate is None else self._rate
         self._persons = persons
@@ -135,7 +137,7 @@ class Stream:
                     f"a stream of {self._layout.name} at {self._rate} frames per second got {frames!r}; "
                     "convert and resample it, or start a new stream"
                 )
-            return frames.joints, frames.valid
+            return frames.joints, frames.valid & _find_usable(frames.joints)
         count = None if self._layout is None else len(self._layout)
         joints = torch.as_tensor(np.asarray(frames) if not isinstance(frames, Tensor) else frames).float()
         joints = joints[:, None] if joints.ndim == 3 else joints
@@ -144,7 +146,7 @@ class Stream:
                 f"frames need axes (frame, person, joint, 3) or (frame, joint, 3) with {count or 'the'} joints of "
                 f"the layout, got shape {tuple(joints.shape)}"
             )
-        is_valid = joints.isfinite().all(-1)
+        is_valid = _find_usable(joints)
         if valid is None:
             is_valid = is_valid & (joints != 0).any(-1)
         else:
@@ -156,6 +158,11 @@ class Stream:
                 )
             is_valid = is_valid & mask
         return torch.where(is_valid[..., None], joints, 0.0), is_valid
+
+
+def _find_usable(joints: Float[Tensor, "frame person joint 3"]) -> Bool[Tensor, "frame person joint"]:
+    """Return which joints have coordinates that can be computed with; NaN and infinity have not."""
+    return (joints.abs() < MAX_COORDINATE).all(-1)
 
 
 def _sort_events(events: list[Event]) -> list[Event]:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from movements import open_clip, slow_down, view_from
 
 from jeanie.datasets import open_dataset
-from jeanie.errors import ConfigError, DataError
+from jeanie.errors import ConfigError, DataError, ShapeError
 from jeanie.recogniser.exercise.counter import RepetitionCounter
 from jeanie.recogniser.exercise.cycle import extract_cycle
 from jeanie.recogniser.exercise.decoder import CycleDecoder
 from jeanie.recogniser.exercise.repetitions import CountConfig, count
+from jeanie.recogniser.exercise.score import score
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.skeleton.convert import convert
@@ -150,6 +151,38 @@ def test_a_lost_person_does_not_add_repetitions():
 def test_no_example_is_an_error():
     with pytest.raises(ConfigError, match="one repetition"):
         count([], EXAMPLE)
+    with pytest.raises(ConfigError, match="one repetition"):
+        RepetitionCounter([], CORE)
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize(
+    "arguments", [("a.bvh", EXAMPLE), (EXAMPLE, "a.bvh"), ([EXAMPLE, "a.bvh"], EXAMPLE), (EXAMPLE, None)]
+)
+def test_what_is_no_motion_is_an_error(arguments):
+    with pytest.raises(ConfigError, match=r"needs a Motion, got .*; read_motion\(path\) reads one"):
+        count(*arguments)
+    with pytest.raises(ConfigError, match="needs a Motion, got"):
+        score(*arguments)
+
+
+@pytest.mark.errors
+def test_more_repetitions_than_fit_into_the_example_are_an_error():
+    with pytest.raises(ConfigError, match=r"1000 repetitions in 1.* s of movement are too many"):
+        count(EXAMPLE, EXAMPLE, CountConfig(repetitions=1000))
+
+
+@pytest.mark.errors
+def test_live_frames_of_another_shape_are_an_error():
+    counter = RepetitionCounter(EXAMPLE, "core15", rate=30)
+    for frames in (EXAMPLE.joints, EXAMPLE.joints[:, 0, :5], EXAMPLE.joints[:, 0].numpy(), EXAMPLE):
+        with pytest.raises(
+            ShapeError, match=r"axes \(frame, joint, 3\) with 15 joints.* motion.joints\[:, 0\]"
+        ):
+            counter.push(frames)
+    assert counter.push(EXAMPLE.joints[:, 0]) + counter.finish()
+    with pytest.raises(ConfigError, match="no layout 'core16'; the known layouts are ntu25"):
+        RepetitionCounter(EXAMPLE, "core16")
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])

@@ -79,6 +79,35 @@ def test_several_persons_have_places_of_their_own():
     ]
 
 
+@pytest.mark.parametrize("alone", [0, 3, 30], ids=["on the first line", "among the first frames", "later"])
+def test_a_second_person_who_arrives_later_starts_a_stream_of_two(alone):
+    pose = [[1.0, 2.0, 3.0]] * 15
+    lines = [line(at / 10, pose) for at in range(alone)]
+    lines += [line((alone + at) / 10, persons=[pose, pose]) for at in range(20)]
+    found = list(read_frames(lines))
+    starts = [one.start_time for one in found if one.is_new_stream]
+    assert starts == pytest.approx([0.0, 3.0] if alone == 30 else [0.0])
+    people = [count for one in found for count in one.joints.isfinite().all(-1).all(-1).sum(1).tolist()]
+    assert people == [1] * alone + [2] * 20
+    assert {one.joints.shape[1] for one in found[30 if alone == 30 else 0 :]} == {2}
+
+
+def test_the_times_of_a_second_stream_without_times_go_on():
+    pose = [[1.0, 2.0, 3.0]] * 15
+    lines = [line(None, pose)] * 20 + [line(None, persons=[pose, pose])] * 5
+    found = list(read_frames(lines, rate=10))
+    assert [one.start_time for one in found if one.is_new_stream] == pytest.approx([0.0, 2.0])
+
+
+@pytest.mark.errors
+@pytest.mark.parametrize("frames", [3, 40])
+def test_times_in_milliseconds_are_refused(frames):
+    with pytest.raises(
+        DataError, match=r"frames so far are 33 seconds apart.*'t' is a time in seconds.*--rate"
+    ):
+        list(read_frames(line(33.0 * at) for at in range(frames)))
+
+
 @pytest.mark.errors
 @pytest.mark.parametrize(
     ("lines", "message"),
@@ -91,8 +120,17 @@ def test_several_persons_have_places_of_their_own():
         ([line(0.0), line(0.1, layout="ntu25")], "line 2: a stream of core15 has one layout, got 'ntu25'"),
         ([line("soon", [[0, 0, 0]] * 15)], "line 1: 't' is a time in seconds, got 'soon'"),
         ([line(None)], "line 1: needs the time 't'"),
-        ([line(0.0, [[1, 2, 3]] * 14)], "line 1: joints are the 15 joints of core15"),
-        ([line(0.0, [[1, 2]] * 15)], "line 1: joints are the 15 joints"),
+        ([line(0.0, layout=None)], "line 1: 'layout' is one of .*, got none; name it on the first line"),
+        (
+            [line(1.7e12, [[0, 0, 0]] * 15)],
+            "line 1: 't' is a time in seconds, got '1.*; give a number below 1e.12",
+        ),
+        ([line(True, [[0, 0, 0]] * 15)], "line 1: 't' is a time in seconds, got 'True'"),
+        ([line(0.0, [[1, 2, 3]] * 14)], "line 1: joints are the 15 joints of core15 .*, got 14 joints"),
+        ([line(0.0, [[1, 2]] * 15)], r"line 1: joints are the 15 joints .*, got \[1, 2\]"),
+        ([line(0.0, False)], "line 1: joints are the 15 joints .*, got False"),
+        ([line(0.0, persons=[0])], "line 1: joints are the 15 joints .*, got 0"),
+        ([line(0.0, persons=5)], "line 1: 'persons' is a list of at most 8 persons, got 5"),
         ([line(0.0, [["x", 2, 3]] * 15)], "line 1: joints are the 15 joints"),
         ([line(0.0, "abc")], "line 1: joints are the 15 joints"),
         ([line(0.0, persons=[[]] * 9)], "line 1: 'persons' is a list of at most 8"),

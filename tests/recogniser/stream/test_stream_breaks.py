@@ -6,10 +6,11 @@ import pytest
 import torch
 from movements import combine_persons, open_clip, view_from
 
+from jeanie.errors import ConfigError
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.recogniser.stream.frames import read_frames
 from jeanie.recogniser.stream.stream import Stream
-from jeanie.skeleton import LAYOUTS
+from jeanie.skeleton import LAYOUTS, Motion
 
 NTU = LAYOUTS["ntu25"]
 ACTIONS = ("wave", "squat", "kick_forward", "clap")
@@ -80,6 +81,28 @@ def test_times_of_ten_thousand_frames_per_second_give_no_action(taught):
     arrived = list(read_frames(lines))
     assert arrived
     assert labels_of(taught, torch.cat([one.joints for one in arrived]), rate=arrived[0].rate) == []
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    "value", [1e30, float("inf"), float("nan")], ids=["huge", "infinite", "not a number"]
+)
+def test_a_frame_that_cannot_be_computed_with_changes_no_answer(taught, value):
+    kick = open_clip("kick_forward", 1).fill_gaps(1000)
+    joints = torch.cat([kick.joints, kick.joints[-1:].expand(45, -1, -1, -1)])
+    assert labels_of(taught, joints) == ["kick_forward"]
+    broken = joints.clone()
+    broken[30] = value
+    assert labels_of(taught, broken) == ["kick_forward"]
+    assert labels_of(taught, torch.full_like(joints, value)) == []
+
+
+def test_a_stream_takes_the_name_of_a_layout(taught):
+    joints = make_standing_person(30)
+    assert Stream(taught, "ntu25", rate=30).push(joints) == []
+    assert len(Motion(joints, "ntu25")) == 30
+    with pytest.raises(ConfigError, match="no layout 'ntu26'"):
+        taught.stream("ntu26")
 
 
 def test_an_event_carries_its_motion(taught):
