@@ -78,10 +78,10 @@ def read_msr_screen(path: str | Path, *, layout: Layout | None = None) -> Motion
 def _read_frames(path: Path) -> NDArray[np.float64]:
     """Return the numbers of a file of MSRAction3D as [frame, 1, joint, column]."""
     rows = read_rows(path, (4,))
-    frames, rest = divmod(len(rows), 20)
-    if rest:
+    frames, remainder = divmod(len(rows), 20)
+    if remainder:
         raise DataError(
-            f"{path}: ends after {rest} of the 20 rows of frame {frames}; it is cut off or damaged"
+            f"{path}: ends after {remainder} of the 20 rows of frame {frames}; it is cut off or damaged"
         )
     return rows.reshape(-1, 1, 20, 4)
 
