@@ -92,7 +92,7 @@ def train(
         int,
         typer.Option(min=2, help="Test on subjects whose number is a multiple of this; train on the rest."),
     ] = 5,
-    half: Annotated[bool, typer.Option("--half", help="Write weights with 16 bits.")] = False,
+    half: Annotated[bool, typer.Option("--half", help="Write 16-bit weights.")] = False,
     root: Root = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, poses and cameras.")] = 0,
     pattern: Pattern = None,

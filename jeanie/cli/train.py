@@ -87,7 +87,7 @@ def train(
         ),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help=f"{_describe_option('precision')} bf16, fp16 or fp32.")
+        str | None, typer.Option(help=f"{_describe_option('precision')} One of bf16, fp16 and fp32.")
     ] = None,
     accumulate: Annotated[int | None, typer.Option(min=1, help=_describe_option("accumulate"))] = None,
     recompute: Annotated[bool, typer.Option("--recompute", help=_describe_option("recompute"))] = False,
