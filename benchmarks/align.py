@@ -87,18 +87,18 @@ def compare_soft_dtw(pairs: int, blocks: int, features: int, clock: Callable[[],
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(pairs, blocks, features, generator=generator) / features**0.5 for _ in range(2))
 
-    def ours(backend: str) -> Callable[[Tensor], Tensor]:
+    def make_align(backend: str) -> Callable[[Tensor], Tensor]:
         options = {"metric": "sqeuclidean", "gamma": GAMMA, "pairs": "matched", "backend": backend}
         return lambda q: jeanie.distances(q, y, **options)
 
     forward: dict[str, Step] = {
-        "jeanie native": lambda: ours("native")(x),
-        "jeanie torch": lambda: ours("reference")(x),
+        "jeanie native": lambda: make_align("native")(x),
+        "jeanie torch": lambda: make_align("reference")(x),
         "aeon": peers.make_aeon_step(x, y, GAMMA),
     }
     both_passes = {
-        "jeanie native": make_gradient_step(ours("native"), x),
-        "jeanie torch": make_gradient_step(ours("reference"), x),
+        "jeanie native": make_gradient_step(make_align("native"), x),
+        "jeanie torch": make_gradient_step(make_align("reference"), x),
     }
     forward["pysdtw"], both_passes["pysdtw"] = peers.make_pysdtw_steps(x, y, GAMMA)
     forward["tslearn"], both_passes["tslearn"] = peers.make_tslearn_steps(x, y, GAMMA)
@@ -114,17 +114,17 @@ def compare_viewpoints(
     """Return the times of JEANIE on random costs in [0, 1]."""
     cost = torch.rand(pairs, blocks, blocks, *views, generator=torch.Generator().manual_seed(0))
 
-    def ours(backend: str) -> Callable[[Tensor], Tensor]:
+    def make_align(backend: str) -> Callable[[Tensor], Tensor]:
         return lambda c: jeanie.align(c, gamma=GAMMA, shift=shift, backend=backend)
 
     forward: dict[str, Step] = {
-        "jeanie native": lambda: ours("native")(cost),
-        "jeanie torch": lambda: ours("reference")(cost),
+        "jeanie native": lambda: make_align("native")(cost),
+        "jeanie torch": lambda: make_align("reference")(cost),
         "plain torch": lambda: peers.align_plain(cost, GAMMA, shift),
     }
     both_passes = {
-        "jeanie native": make_gradient_step(ours("native"), cost),
-        "jeanie torch": make_gradient_step(ours("reference"), cost),
+        "jeanie native": make_gradient_step(make_align("native"), cost),
+        "jeanie torch": make_gradient_step(make_align("reference"), cost),
         "plain torch": make_gradient_step(lambda c: peers.align_plain(c, GAMMA, shift), cost),
     }
     forward["plain numba"], both_passes["plain numba"] = peers.make_numba_steps(cost, GAMMA, shift)

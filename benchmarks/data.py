@@ -87,10 +87,10 @@ def compare(bodies: list[Body], size: int, masks: bool) -> float:
     worst = 0.0
     for index, cut, lengths in batched(bodies, size, masks):
         counts = count_blocks(lengths, LENGTH, compute_stride(LENGTH, RATIO)).tolist()
-        for i, own, count in zip(index, cut.flatten(1, 2), counts, strict=True):
+        for i, body_blocks, count in zip(index, cut.flatten(1, 2), counts, strict=True):
             if expected[i].shape[1] != count:
                 raise SystemExit(f"body {i}: {count} blocks, the loop has {expected[i].shape[1]}")
-            worst = max(worst, float(np.abs(own[:, :count].numpy() - expected[i]).max()))
+            worst = max(worst, float(np.abs(body_blocks[:, :count].numpy() - expected[i]).max()))
     return worst
 
 
@@ -117,9 +117,9 @@ def main() -> None:
     torch.set_num_threads(1)
 
     data = open_synthetic(0)
-    chosen = np.random.default_rng(0).permutation(len(data))[: options.clips]
+    clip_numbers = np.random.default_rng(0).permutation(len(data))[: options.clips]
     begin = time.perf_counter()
-    motions = [data[int(i)] for i in chosen]
+    motions = [data[int(i)] for i in clip_numbers]
     generating = time.perf_counter() - begin
     bodies = list_bodies(motions)
     worst = max(compare(bodies[:20], options.batch[0], masks) for masks in (False, True))

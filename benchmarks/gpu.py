@@ -57,15 +57,15 @@ def run_plain(query: torch.Tensor, support: torch.Tensor) -> None:
     for t in range(BLOCKS):
         for s in range(BLOCKS):
             before = [table[i] for i in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i in table]
-            here = cost[:, t, s]
+            value = cost[:, t, s]
             if before:
                 padded = torch.nn.functional.pad(torch.stack(before, 1), [1] * 4, value=math.inf)
                 windows = padded.unfold(2, 3, 1).unfold(3, 3, 1)
-                here = here - GAMMA * torch.logsumexp(
+                value = value - GAMMA * torch.logsumexp(
                     windows.permute(0, 2, 3, 1, 4, 5).flatten(3) / -GAMMA, 3
                 )
-            table[t, s] = here
-    (-GAMMA * torch.logsumexp(here.flatten(1) / -GAMMA, 1)).sum().backward()
+            table[t, s] = value
+    (-GAMMA * torch.logsumexp(value.flatten(1) / -GAMMA, 1)).sum().backward()
     query.grad = support.grad = None
 
 

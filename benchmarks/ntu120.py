@@ -104,9 +104,9 @@ def make_learner(dataset: Dataset, split: Split, episodes: int, cache: int) -> L
     """Return a learner on the training clips of a split with a cache of some bytes."""
     torch.manual_seed(0)
     model = FewShotModel(MODEL, dataset.layout)
-    drawn = split.training_episodes(dataset, way=WAY, queries=1, count=episodes, seed=0)
+    training_episodes = split.training_episodes(dataset, way=WAY, queries=1, count=episodes, seed=0)
     store = model.store(dataset.motions, limit=cache)
-    return Learner(model, TRAIN.with_values(episodes=episodes), drawn, store, World())
+    return Learner(model, TRAIN.with_values(episodes=episodes), training_episodes, store, World())
 
 
 def train_both(dataset: Dataset, split: Split, episodes: int) -> tuple[Learner, dict[str, Any]]:

@@ -66,13 +66,13 @@ def align_plain(cost: Tensor, gamma: float, shift: int) -> Tensor:
     for t in range(cost.shape[1]):
         for s in range(cost.shape[2]):
             before = [window(table[i]) for i in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i in table]
-            here = cost[:, t, s]
+            value = cost[:, t, s]
             if before:
-                here = here - gamma * torch.logsumexp(
+                value = value - gamma * torch.logsumexp(
                     torch.stack([x for some in before for x in some]) / -gamma, 0
                 )
-            table[t, s] = here
-    return -gamma * torch.logsumexp(here.flatten(1) / -gamma, 1)
+            table[t, s] = value
+    return -gamma * torch.logsumexp(value.flatten(1) / -gamma, 1)
 
 
 @numba.njit(cache=False)

@@ -56,11 +56,11 @@ def align_plain(cost: Tensor, gamma: float, size: int) -> Tensor:
         for s in range(cost.shape[2]):
             steps = [(i, j) for i, j in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i >= 0 and j >= 0]
             for v in range(len(grid)):
-                here = cells[v][t][s]
+                value = cells[v][t][s]
                 if steps:
                     before = torch.stack([table[w, i, j] for i, j in steps for w in near[v]])
-                    here = here - gamma * torch.logsumexp(before / -gamma, 0)
-                table[v, t, s] = here
+                    value = value - gamma * torch.logsumexp(before / -gamma, 0)
+                table[v, t, s] = value
     ends = torch.stack([table[v, cost.shape[1] - 1, cost.shape[2] - 1] for v in range(len(grid))])
     return -gamma * torch.logsumexp(ends / -gamma, 0)
 
@@ -78,11 +78,13 @@ def align_windowed(cost: Tensor, gamma: float, size: int) -> Tensor:
     for t in range(grid.shape[2]):
         for s in range(grid.shape[3]):
             before = [window(table[i]) for i in ((t, s - 1), (t - 1, s), (t - 1, s - 1)) if i in table]
-            here = grid[:, :, t, s]
+            value = grid[:, :, t, s]
             if before:
-                here = here - gamma * torch.logsumexp(torch.stack(list(itertools.chain(*before))) / -gamma, 0)
-            table[t, s] = here
-    return -gamma * torch.logsumexp(here.flatten() / -gamma, 0)
+                value = value - gamma * torch.logsumexp(
+                    torch.stack(list(itertools.chain(*before))) / -gamma, 0
+                )
+            table[t, s] = value
+    return -gamma * torch.logsumexp(value.flatten() / -gamma, 0)
 
 
 def compute_plain_distances(

@@ -89,8 +89,8 @@ def write_ntu120(root: Path) -> None:
     def motions() -> Iterable[Motion]:
         for a in range(1, 121):
             setups = (1, 7, 16) if a <= 60 else (18, 19, 20)
-            chosen = {(s, 3) for s in setups} | {(setups[0], c) for c in (1, 2, 3)}
-            for (s, c), p in product(sorted(chosen), (1, 2, 3, 4, 5, 6, 8)):
+            cameras = {(s, 3) for s in setups} | {(setups[0], c) for c in (1, 2, 3)}
+            for (s, c), p in product(sorted(cameras), (1, 2, 3, 4, 5, 6, 8)):
                 yield Motion(
                     body(25, a, 100 * s + 10 * p + c).astype(np.float32), LAYOUTS["ntu25"], label=a, subject=p, setup=s,
                     view=c, name=f"S{s:03}C{c:03}P{p:03}R001A{a:03}",
@@ -125,9 +125,9 @@ def write_nw_ucla(root: Path) -> None:
 def write_sbu(root: Path) -> None:
     for number, pair in enumerate(("s01s02", "s03s04", "s05s06", "s07s02")):
         for a in range(1, 9):
-            both = np.concatenate([body(15, a, number), body(15, a, 9 + number)], 1) / 10 + 0.3
+            persons = np.concatenate([body(15, a, number), body(15, a, 9 + number)], 1) / 10 + 0.3
             text = "".join(f"{t + 1}," + ",".join(f"{x:.5f}" for x in row) + "\n"
-                           for t, row in enumerate(both.reshape(FRAMES, 90)))  # fmt: skip
+                           for t, row in enumerate(persons.reshape(FRAMES, 90)))  # fmt: skip
             write(root / pair / f"{a:02}" / "001" / "skeleton_pos.txt", text)
 
 

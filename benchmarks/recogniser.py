@@ -56,14 +56,14 @@ def check_answer(recogniser: Recogniser, model: FewShotModel, query: Motion) -> 
     assert snapshot is not None
     with torch.no_grad():
         features = model.features(model.collate([query]), "query")
-        every = model.compare(features, snapshot.features)[0]
+        distances = model.compare(features, snapshot.features)[0]
     (nearest,) = gallery.find_nearest(features, snapshot)
     for place in range(len(snapshot.actions)):
-        expected = every[snapshot.action == place].min()
+        expected = distances[snapshot.action == place].min()
         torch.testing.assert_close(nearest.distances[place], expected, rtol=1e-4, atol=1e-6)
     assert (
         snapshot.actions[int(nearest.distances.argmin())]
-        == snapshot.actions[int(snapshot.action[every.argmin()])]
+        == snapshot.actions[int(snapshot.action[distances.argmin()])]
     )
     return nearest.compared
 

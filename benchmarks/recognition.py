@@ -54,17 +54,17 @@ def get_model_key(model: FewShotModel) -> str:
 def split_members(model: FewShotModel) -> Iterator[FewShotModel]:
     """Yield the members of an ensemble as single models; they differ in their seeds."""
     encoder = model.config.encoder
-    for number, own in enumerate(encoder.scales or [encoder.strides] * encoder.members):
-        settings = {"encoder.members": 1, "encoder.strides": own, "encoder.scales": ()}
-        alone = FewShotModel(model.config.with_values(settings), model.layout)
-        mark = f"members.{number}."
+    for number, strides in enumerate(encoder.scales or [encoder.strides] * encoder.members):
+        settings = {"encoder.members": 1, "encoder.strides": strides, "encoder.scales": ()}
+        member = FewShotModel(model.config.with_values(settings), model.layout)
+        prefix = f"members.{number}."
         weights = {
-            name.replace(mark, "members.0."): tensor
+            name.replace(prefix, "members.0."): tensor
             for name, tensor in model.state_dict().items()
-            if mark in name or "members." not in name
+            if prefix in name or "members." not in name
         }
-        alone.load_state_dict(weights)
-        yield alone.eval()
+        member.load_state_dict(weights)
+        yield member.eval()
 
 
 class ResultFile:
@@ -128,55 +128,57 @@ def hash_recipe() -> str:
 
 def measure_finetuning(start: FewShotModel, task: str, seeds: Sequence[int]) -> Result:
     """Return the accuracies before and after fine-tuning on the same queries, and the validation results."""
-    chosen = get_protocol(TUNED[task])
+    protocol = get_protocol(TUNED[task])
     dataset = load_data(TUNED[task]).dataset
-    splits = chosen.splits(dataset, validation=VALIDATION[task])
+    splits = protocol.splits(dataset, validation=VALIDATION[task])
     runs, tasks = [], {}
     for seed in seeds:
         config = RECIPES["finetune"].train.with_values(seed=seed)
         out = RUNS / f"{get_model_key(start)}-{hash_recipe()}-{task}-{seed}"
-        some = [split for split in splits if task == "msr" or split.name == f"seed {seed}, 1+2 to 3"]
+        selected_splits = [
+            split for split in splits if task == "msr" or split.name == f"seed {seed}, 1+2 to 3"
+        ]
         run = train(
             start,
-            chosen,
+            protocol,
             config=config,
             out=out,
             dataset=dataset,
-            split=some,
+            split=selected_splits,
             resume=(out / "run.json").exists(),
         )
-        runs.append((run, some))
-        print(f"fine-tuning {chosen.name}, seed {seed}: {json.dumps(run.summary())}", flush=True)
+        runs.append((run, selected_splits))
+        print(f"fine-tuning {protocol.name}, seed {seed}: {json.dumps(run.summary())}", flush=True)
 
     def select_start(run: Run) -> Callable[[Split], FewShotModel]:
         """Return the initial model with the members and the hubness correction that the run selected, not trained."""
 
         def build(split: Split) -> FewShotModel:
             config = run.model(split.name).config
-            chosen = start.with_config({"encoder.shares": config.encoder.shares})
+            untrained = start.with_config({"encoder.shares": config.encoder.shares})
             known = [dataset.motions[clip] for clip in split.train]
             return (
-                chosen.with_hubness_correction(known, config.hubness) if config.hubness else chosen
+                untrained.with_hubness_correction(known, config.hubness) if config.hubness else untrained
             ).eval()
 
         return build
 
     for way in (10, 5) if task == "msr" else (5,):
-        tests = chosen.splits(dataset, way=way, validation=VALIDATION[task])
-        for what in ("start", "chosen", "tuned"):
+        tests = protocol.splits(dataset, way=way, validation=VALIDATION[task])
+        for kind in ("start", "chosen", "tuned"):
             reports = [
                 evaluate(
-                    {"start": start, "chosen": select_start(run), "tuned": run}[what], chosen, dataset=dataset,
-                    splits=[split for split in tests if split.name in {item.name for item in some}],
+                    {"start": start, "chosen": select_start(run), "tuned": run}[kind], protocol, dataset=dataset,
+                    splits=[split for split in tests if split.name in {item.name for item in selected_splits}],
                 )
-                for run, some in runs
+                for run, selected_splits in runs
             ]  # fmt: skip
             if task == "msr":
                 rows = pool_seeds(reports).predictions
                 units, over = compute_unit_means(rows, "splits"), "splits"
             else:
                 units, over = [report.accuracy / 100 for report in reports], "seeds"
-            tasks[f"{way}-{what}"] = {"over": over, "units": units}
+            tasks[f"{way}-{kind}"] = {"over": over, "units": units}
     if task == "msr":
         tasks |= measure_fusion(start)
     rows = [
@@ -220,8 +222,8 @@ def main() -> None:
         results.measure("plain DTW", FewShotModel.raw("dtw"))
         results.measure("reference", FewShotModel.raw())
         results.measure("shipped", shipped)
-        for number, alone in enumerate(split_members(shipped)):
-            results.measure(f"member {number}", alone)
+        for number, member in enumerate(split_members(shipped)):
+            results.measure(f"member {number}", member)
         for name, model in others.items():
             results.measure(name, model)
     elif options.part == "finetune":

@@ -141,17 +141,22 @@ def _get_shipped(stored: StoredResults, shipped: str) -> StoredResults:
     return {} if row is None else row["tasks"]
 
 
+def _list_compared_models(stored: StoredResults, shipped: str) -> StoredResults:
+    """Return the results by task of plain DTW, the reference and the shipped model."""
+    return {
+        "plain DTW": get_tasks(stored, "plain DTW"),
+        "reference": get_tasks(stored, "reference"),
+        "shipped": _get_shipped(stored, shipped),
+    }
+
+
 def _list_members(stored: StoredResults) -> list[StoredResults]:
     rows = [(row["name"], row["tasks"]) for row in stored["models"].values() if row.get("name")]
     return [tasks for name, tasks in sorted(rows, key=lambda row: row[0]) if name.startswith("member ")]
 
 
 def format_results(stored: StoredResults, shipped: str) -> str:
-    plain, reference, ours = (
-        get_tasks(stored, "plain DTW"),
-        get_tasks(stored, "reference"),
-        _get_shipped(stored, shipped),
-    )
+    plain, reference, shipped_tasks = _list_compared_models(stored, shipped).values()
     lines = [
         "## One-shot accuracy in percent",
         "",
@@ -164,23 +169,23 @@ def format_results(stored: StoredResults, shipped: str) -> str:
             format_accuracy(plain.get(task)),
             format_accuracy(reference.get(task)),
             format_member_mean(_list_members(stored), task),
-            f"**{format_accuracy(ours.get(task))}**" if task in ours else "",
-            format_difference(ours.get(task), reference.get(task)),
+            f"**{format_accuracy(shipped_tasks.get(task))}**" if task in shipped_tasks else "",
+            format_difference(shipped_tasks.get(task), reference.get(task)),
             goal,
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    above = [
+    titles_above = [
         title for task, (title, _) in TASKS.items() if _get_value(plain, task) > _get_value(reference, task)
     ]
-    if above:
+    if titles_above:
         lines += [
             "",
             "No model without learning is the best on all tasks. Plain DTW is above the reference on these rows: "
-            + "; ".join(above)
+            + "; ".join(titles_above)
             + ".",
         ]
-    if "ucla-other" in ours:
-        pairs = ", ".join(f"{100 * unit:.1f}" for unit in ours["ucla-other"]["units"])
+    if "ucla-other" in shipped_tasks:
+        pairs = ", ".join(f"{100 * unit:.1f}" for unit in shipped_tasks["ucla-other"]["units"])
         lines += [
             "",
             "Accuracy of the shipped model per pair of cameras (1 to 2, 1 to 3, 2 to 1, 2 to 3, 3 to 1, 3 to 2): "
@@ -194,11 +199,7 @@ def _get_value(tasks: StoredResults, task: str) -> float:
 
 
 def format_rotated(stored: StoredResults, shipped: str) -> str:
-    rows = {
-        "plain DTW": get_tasks(stored, "plain DTW"),
-        "reference": get_tasks(stored, "reference"),
-        "shipped": _get_shipped(stored, shipped),
-    }
+    rows = _list_compared_models(stored, shipped)
     lines = [
         "## Queries rotated by an unknown yaw",
         "",
@@ -359,11 +360,7 @@ def format_labelling(stored: StoredResults, shipped: str) -> str:
         "label-fixed": "MSRAction3D, classes 11 to 20, the authors' exemplars, 279 clips",
         "label-drawn": "MSRAction3D, 10 splits x 10 drawn sets of examples, 10 classes each",
     }
-    models = {
-        "plain DTW": get_tasks(stored, "plain DTW"),
-        "reference": get_tasks(stored, "reference"),
-        "shipped": _get_shipped(stored, shipped),
-    }
+    models = _list_compared_models(stored, shipped)
     for task, title in archives.items():
         for name, tasks in models.items():
             if task in tasks:
@@ -386,11 +383,7 @@ def format_cost(stored: StoredResults, shipped: str) -> str:
         "| | encode | compare with ten | learnt weights |",
         "|---|---|---|---|",
     ]
-    models = {
-        "plain DTW": get_tasks(stored, "plain DTW"),
-        "reference": get_tasks(stored, "reference"),
-        "shipped": _get_shipped(stored, shipped),
-    }
+    models = _list_compared_models(stored, shipped)
     for name, tasks in models.items():
         if "cost" in tasks:
             cost = tasks["cost"]

@@ -20,18 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from recognition_page import estimate_accuracy, estimate_difference
 
 from jeanie._internal.provenance import get_commit, get_versions
 from jeanie.datasets import Dataset
 from jeanie.evaluation.protocols import get_protocol
-from jeanie.evaluation.statistics import (
-    Estimate,
-    estimate_mean,
-    estimate_paired_share,
-    estimate_share,
-    holm,
-    mcnemar,
-)
+from jeanie.evaluation.statistics import Estimate, holm
 from jeanie.fewshot import FewShotModel
 from jeanie.fewshot.config import RAW
 from jeanie.fewshot.episodes import Episode
@@ -60,26 +54,28 @@ class Task:
 
 def open_tasks(episodes: int) -> Iterator[Task]:
     """Yield the three tasks with the first ``episodes`` of every split."""
-    chosen = get_protocol("msraction3d-exemplars")
-    data = chosen.open()
-    (split,) = chosen.splits(data)
+    protocol = get_protocol("msraction3d-exemplars")
+    data = protocol.open()
+    (split,) = protocol.splits(data)
     yield Task("MSRAction3D", data, list(split.test), "the authors' exemplars, 10 actions", whole=True)
-    chosen = get_protocol("nwucla-crossview")
-    data = chosen.open()
-    crossed = [item for item in chosen.splits(data) if len(set(item.name.split(" to "))) == 2]
-    drawn = [split.test[at] for split in crossed for at in range(min(episodes, len(split.test)))]
+    protocol = get_protocol("nwucla-crossview")
+    data = protocol.open()
+    cross_view_splits = [item for item in protocol.splits(data) if len(set(item.name.split(" to "))) == 2]
+    task_episodes = [
+        split.test[at] for split in cross_view_splits for at in range(min(episodes, len(split.test)))
+    ]
     yield Task(
         "NW-UCLA, cross-view",
         data,
-        drawn,
-        f"10 actions, {len(crossed)} ordered pairs of cameras, other subjects",
+        task_episodes,
+        f"10 actions, {len(cross_view_splits)} ordered pairs of cameras, other subjects",
     )
-    chosen = get_protocol("sbu")
-    data = chosen.open()
-    drawn = [
-        split.test[at] for split in chosen.splits(data) for at in range(min(3 * episodes, len(split.test)))
+    protocol = get_protocol("sbu")
+    data = protocol.open()
+    task_episodes = [
+        split.test[at] for split in protocol.splits(data) for at in range(min(3 * episodes, len(split.test)))
     ]
-    yield Task("SBU", data, drawn, "8 interactions of two persons, other pairs")
+    yield Task("SBU", data, task_episodes, "8 interactions of two persons, other pairs")
 
 
 def build_methods(data: Dataset) -> dict[str, FewShotModel]:
@@ -104,25 +100,12 @@ def find_right_answers(model: FewShotModel, task: Task) -> list[list[bool]]:
     return right
 
 
-def estimate_accuracy(right: list[list[bool]], whole: bool) -> Estimate:
-    """Return the accuracy in percent with Wilson's interval over queries, or Student's interval over episodes."""
+def compute_units(right: list[list[bool]], whole: bool) -> dict[str, Any]:
+    """Return the units of the statistics: the queries of a single episode, or the accuracy of each episode."""
     if whole:
-        (row,) = right
-        return estimate_share(sum(row), len(row)).times(100)
-    return estimate_mean([sum(row) / len(row) for row in right])[0].times(100)
-
-
-def estimate_difference(
-    ours: list[list[bool]], others: list[list[bool]], whole: bool
-) -> tuple[Estimate, float]:
-    """Return the paired difference in percent with its interval and p-value (McNemar, or Student over episodes)."""
-    if whole:
-        pairs = list(zip(ours[0], others[0], strict=True))
-        first, second = (sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
-        return estimate_paired_share(first, second, len(pairs)).times(100), mcnemar(first, second)
-    each = [(sum(a) - sum(b)) / len(a) for a, b in zip(ours, others, strict=True)]
-    difference, p = estimate_mean(each)
-    return difference.times(100), p
+        (units,) = right
+        return {"over": "queries", "units": units}
+    return {"over": "episodes", "units": [sum(row) / len(row) for row in right]}
 
 
 def read_measured(model: FewShotModel) -> dict[str, Any]:
@@ -233,22 +216,21 @@ def _to_dict(estimate: Estimate) -> dict[str, float]:
 
 def measure_task(task: Task) -> dict[str, Any]:
     """Return the results of all methods on one task."""
-    right = {}
+    right, units = {}, {}
     for name, model in build_methods(task.data).items():
         right[name] = find_right_answers(model, task)
-        print(f"{task.title}, {name}: {estimate_accuracy(right[name], task.whole)}", flush=True)
+        units[name] = compute_units(right[name], task.whole)
+        print(f"{task.title}, {name}: {estimate_accuracy(units[name])}", flush=True)
     row: dict[str, Any] = {
         "title": task.title,
         "note": task.note,
         "episodes": len(task.episodes),
         "queries": sum(map(len, right[OURS])),
-        "accuracy": {
-            name: _to_dict(estimate_accuracy(answers, task.whole)) for name, answers in right.items()
-        },
+        "accuracy": {name: _to_dict(estimate_accuracy(values)) for name, values in units.items()},
         "minus": {},
     }
     for name in (DTW, SOFT):
-        difference, p = estimate_difference(right[OURS], right[name], task.whole)
+        difference, p = estimate_difference(units[OURS], units[name])
         row["minus"][name] = {**_to_dict(difference), "p": p}
     if task.whole:  # an exemplar is its own nearest example
         count = len(task.episodes[0].support)

@@ -68,9 +68,9 @@ def compute_distances(model: FewShotModel, queries: Sequence[Motion], supports: 
 
 def mark_hits(distances: Tensor, episode: Episode) -> Tensor:
     """Return for each query of an episode whether its nearest support is of its own class."""
-    own = distances[episode.query][:, episode.support]
+    episode_distances = distances[episode.query][:, episode.support]
     return (
-        compute_class_distances(own, episode.support_labels, episode.way, "nearest").argmin(1)
+        compute_class_distances(episode_distances, episode.support_labels, episode.way, "nearest").argmin(1)
         == episode.query_labels
     )
 
@@ -91,8 +91,8 @@ def draw_one_person_episodes(data: Data, classes: Sequence[Any], seed: int) -> I
         for take in range(TAKES):
             draw, examples = Draw(seed, number, take), []
             for label in classes:
-                own = [i for i in range(len(labels)) if labels[i] == label and subjects[i] == subject]
-                examples += [(label, *draw.pick(own, 1))] if own else []
+                clips = [i for i in range(len(labels)) if labels[i] == label and subjects[i] == subject]
+                examples += [(label, *draw.pick(clips, 1))] if clips else []
             if len(examples) < 2:
                 continue
             tags = [label for label, _ in examples]
@@ -151,8 +151,8 @@ def measure_labelling(distances: Tensor, episodes: Sequence[Episode]) -> Result:
     label_all, rows = LabelConfig(abstain=0.0), []
     for episode in episodes:
         clips = torch.cat([episode.support, episode.query])
-        own = distances[clips][:, clips].fill_diagonal_(torch.inf)
-        near = Neighbours(*reversed(own.topk(LabelConfig().neighbours, largest=False)))
+        episode_distances = distances[clips][:, clips].fill_diagonal_(torch.inf)
+        near = Neighbours(*reversed(episode_distances.topk(LabelConfig().neighbours, largest=False)))
         truth, order = episode.query_labels, torch.arange(len(episode.support))
         labels = spread_labels(near, order, LabelConfig())
         is_labelled = labels >= 0
@@ -224,22 +224,24 @@ def measure_cost(model: FewShotModel) -> dict[str, Result]:
 def measure_fusion(model: FewShotModel) -> dict[str, Result]:
     """Return the accuracy on MSRAction3D if the distance of the reference is added, with a weight from validation."""
     data = load_data("msraction3d-splits")
-    own, raw = (compute_distances(part, data.motions, data.motions) for part in (model, FewShotModel.raw()))
-    own, raw = own / own.median(), raw / raw.median()
+    learnt, raw = (
+        compute_distances(part, data.motions, data.motions) for part in (model, FewShotModel.raw())
+    )
+    learnt, raw = learnt / learnt.median(), raw / raw.median()
     results = {}
     for way in (10, 5):
         units = []
         for split in get_protocol("msraction3d-splits").splits(data.dataset, way=way):
             scores = [
-                torch.cat([mark_hits(own + weight * raw, episode) for episode in add_distractors(split)])
+                torch.cat([mark_hits(learnt + weight * raw, episode) for episode in add_distractors(split)])
                 .double()
                 .mean()
                 .item()
                 - (LEAD if weight else 0.0)
                 for weight in FUSED
             ]
-            chosen = FUSED[scores.index(max(scores))]
-            units += average_splits(own + chosen * raw, [split])["units"]
+            best_weight = FUSED[scores.index(max(scores))]
+            units += average_splits(learnt + best_weight * raw, [split])["units"]
         results[f"{way}-fused"] = {"over": "splits", "units": units}
     return results
 

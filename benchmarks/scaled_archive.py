@@ -60,8 +60,8 @@ def make_motion(clips: Dataset, number: int) -> Motion:
     high = (low + 1).clamp_max(len(joints) - 1)
     weight = (positions - low)[:, None, None, None].float()
     warped = joints[low] * (1 - weight) + joints[high] * weight
-    made = Motion(warped, layout, rate=body.rate, name=f"made {number}")
-    return made.mirror() if random.integers(2) else made
+    mixture = Motion(warped, layout, rate=body.rate, name=f"made {number}")
+    return mixture.mirror() if random.integers(2) else mixture
 
 
 def main() -> None:

@@ -74,22 +74,22 @@ def run_child(kernel: Path | None = None, **options: Any) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def draw_examples(every: int, count: int, archive: str = "cmu") -> list[tuple[int, int]]:
+def draw_examples(clip_step: int, count: int, archive: str = "cmu") -> list[tuple[int, int]]:
     """Return clip and first frame of examples of two seconds, drawn at random."""
     from jeanie import open_dataset
 
     clips = open_dataset(archive)
-    numbers = list(range(len(clips)))[::every]
-    random, drawn = np.random.default_rng(0), []
-    while len(drawn) < count:
+    numbers = list(range(len(clips)))[::clip_step]
+    random, examples = np.random.default_rng(0), []
+    while len(examples) < count:
         place = int(random.integers(len(numbers)))
         length = len(clips.motions[numbers[place]])
         if length >= 60:
-            drawn.append((place, int(random.integers(length - 59))))
-    return drawn
+            examples.append((place, int(random.integers(length - 59))))
+    return examples
 
 
-def have_equal_matches(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def have_equal_matches(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Return whether two versions found the same segments, at distances that differ by rounding."""
     return all(
         len(a["matches"]) == len(b["matches"])
@@ -97,51 +97,51 @@ def have_equal_matches(one: dict[str, Any], other: dict[str, Any]) -> bool:
             x[:3] == y[:3] and abs(x[3] - y[3]) < 1e-4
             for x, y in zip(a["matches"], b["matches"], strict=True)
         )
-        for a, b in zip(one["rows"], other["rows"], strict=True)
+        for a, b in zip(first["rows"], second["rows"], strict=True)
     )
 
 
 def compare_versions(
-    before: Path, kernel: Path | None, every: int, count: int, scratch: Path
+    before: Path, kernel: Path | None, clip_step: int, count: int, scratch: Path
 ) -> dict[str, Any]:
     """Measure this version and an older one in turn: first searches on a part of CMU, later ones on all of it.
 
     The caches of all of CMU stay in ``scratch`` and are filled if they are missing.
     """
-    sources, found = {"now": None, "before": str(before)}, {}
-    part = draw_examples(every, 2)
+    sources, results = {"now": None, "before": str(before)}, {}
+    part = draw_examples(clip_step, 2)
     with tempfile.TemporaryDirectory() as folder:
         for name, source in sources.items():
             run = run_child(
                 kernel,
                 source=source,
                 archive="cmu",
-                every=every,
+                every=clip_step,
                 examples=part,
                 cache=f"{folder}/{name}",
                 options={},
             )
-            first, again, *_ = run["rows"]
-            found[name] = {"first": run, "rows": [], "memory": 0.0}
-            found[name]["first_ms"] = 1000 * (first["cpu"] - again["cpu"]) / first["windows"]
+            first, second, *_ = run["rows"]
+            results[name] = {"first": run, "rows": [], "memory": 0.0}
+            results[name]["first_ms"] = 1000 * (first["cpu"] - second["cpu"]) / first["windows"]
     examples = draw_examples(1, count)
-    for some in (examples[: count // 2], examples[count // 2 :]):
+    for half in (examples[: count // 2], examples[count // 2 :]):
         for name, source in sources.items():
             run = run_child(
                 kernel,
                 source=source,
                 archive="cmu",
                 every=1,
-                examples=some,
+                examples=half,
                 cache=str(scratch / name),
                 options={},
             )
-            found[name]["rows"] += run["rows"][1:]
-            found[name]["bytes"], found[name]["torch"] = run["bytes"], run["torch"]
-            found[name]["memory"] = max(found[name]["memory"], run["memory"])
-    now, old = found["now"], found["before"]
+            results[name]["rows"] += run["rows"][1:]
+            results[name]["bytes"], results[name]["torch"] = run["bytes"], run["torch"]
+            results[name]["memory"] = max(results[name]["memory"], run["memory"])
+    now, old = results["now"], results["before"]
     same = have_equal_matches(now, old) and have_equal_matches(now["first"], old["first"])
-    return {"every": every, "same": same, **found}
+    return {"every": clip_step, "same": same, **results}
 
 
 def encode_share(archive: Path, cache: Path, share: str) -> None:
@@ -214,15 +214,15 @@ def measure_index(archive: Path, cache: Path, count: int, samples: int) -> dict[
     index = open_index(report.path)
     assert index is not None
     started = process_time()
-    drawn = draw_samples(recipe, index, [2.0], 1.5, samples)
+    drawn_samples = draw_samples(recipe, index, [2.0], 1.5, samples)
     facts["measure_cpu"] = process_time() - started
     facts |= {"samples": samples, "commit": get_commit(ROOT)}
     for recall in (0.95, 0.99):
-        settings = measure_recall(index, drawn, recall)
+        settings = measure_recall(index, drawn_samples, recall)
         seal_description(report.path, index.about | settings)
         run = search(False) | {"stored": settings["recall"]}
-        found = [{tuple(match[:3]) for match in row["matches"]} for row in run["rows"]]
-        run["recall"] = sum(len(a & b) for a, b in zip(found, expected, strict=True)) / sum(
+        matches = [{tuple(match[:3]) for match in row["matches"]} for row in run["rows"]]
+        run["recall"] = sum(len(a & b) for a, b in zip(matches, expected, strict=True)) / sum(
             map(len, expected)
         )
         run |= {name: settings[name] for name in ("probes", "candidates")}
@@ -281,11 +281,13 @@ def main() -> None:
         facts |= {"before": get_commit(options.before), "now": get_commit(ROOT)}
         facts["torch"] = facts["versions"]["now"]["torch"]
     for archive in options.archive:
-        one = measure_index(archive, options.cache, options.examples, options.samples)
-        others = [size for size in facts.get("sizes", []) if abs(size["hours"] - one["hours"]) > 0.1]
-        facts["sizes"] = sorted([*others, one], key=lambda size: size["hours"])
+        size_facts = measure_index(archive, options.cache, options.examples, options.samples)
+        other_sizes = [
+            size for size in facts.get("sizes", []) if abs(size["hours"] - size_facts["hours"]) > 0.1
+        ]
+        facts["sizes"] = sorted([*other_sizes, size_facts], key=lambda size: size["hours"])
         facts["encoding"] = read_encoding_cost(options.cache)
-        facts["torch"] = one["exact"]["torch"]
+        facts["torch"] = size_facts["exact"]["torch"]
     store.write_text(json.dumps(facts, indent=1) + "\n")
     page = write_page(facts)
     store.with_suffix(".md").write_text(page)

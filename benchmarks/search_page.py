@@ -31,14 +31,14 @@ def describe_sizes(facts: dict[str, Any]) -> list[str]:
         "| hours | windows | features, GB | index, GB | index, CPU s | samples | examples | exact | 95 % | 99 % | recall 95 % | recall 99 % | exact, MB | index, MB | commit |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in facts["sizes"]:
-        runs = [one[name] for name in ("exact", "95%", "99%")]
+    for size in facts["sizes"]:
+        runs = [size[name] for name in ("exact", "95%", "99%")]
         times = [f"{quantile(run['rows'], 0.5):.2f}, {quantile(run['rows'], 0.95):.2f}" for run in runs]
         recalls = [f"{100 * run['recall']:.1f} % ({describe_share(run['stored'])})" for run in runs[1:]]
         row = [
-            f"{one['hours']:.1f}", f"{one['windows']}", f"{one['feature_bytes'] / 1e9:.2f}", f"{one['index_bytes'] / 1e9:.3f}",
-            f"{one['build_cpu']:.0f}", f"{one['samples']} ({one['measure_cpu']:.0f} s)", f"{len(runs[0]['rows'])}", *times, *recalls,
-            *(f"{run['memory']:.0f} ({run['own']:.0f})" for run in (runs[0], runs[2])), one["commit"],
+            f"{size['hours']:.1f}", f"{size['windows']}", f"{size['feature_bytes'] / 1e9:.2f}", f"{size['index_bytes'] / 1e9:.3f}",
+            f"{size['build_cpu']:.0f}", f"{size['samples']} ({size['measure_cpu']:.0f} s)", f"{len(runs[0]['rows'])}", *times, *recalls,
+            *(f"{run['memory']:.0f} ({run['own']:.0f})" for run in (runs[0], runs[2])), size["commit"],
         ]  # fmt: skip
         lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
@@ -63,9 +63,9 @@ def estimate_sizes(facts: dict[str, Any]) -> list[str]:
         row = [
             f"{hours}", f"{windows:.2g}", f"{windows * last['feature_bytes'] / last['windows'] / 1e9:.0f}",
             f"{windows * last['index_bytes'] / last['windows'] / 1e9:.1f}", f"{windows * cost / 3600:.1f}",
-            f"{extend(facts, lambda one: one['build_cpu'], hours, is_power=True) / 3600:.1f}",
-            f"{extend(facts, lambda one: quantile(one['exact']['rows'], 0.5), hours):.0f}",
-            f"{extend(facts, lambda one: quantile(one['99%']['rows'], 0.5), hours):.1f}",
+            f"{extend(facts, lambda size: size['build_cpu'], hours, is_power=True) / 3600:.1f}",
+            f"{extend(facts, lambda size: quantile(size['exact']['rows'], 0.5), hours):.0f}",
+            f"{extend(facts, lambda size: quantile(size['99%']['rows'], 0.5), hours):.1f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
@@ -75,7 +75,7 @@ def extend(
     facts: dict[str, Any], measure: Callable[[dict[str, Any]], float], hours: float, *, is_power: bool = False
 ) -> float:
     """Return a measure at more hours, on the line through the two largest archives or as hours^1.5 from the largest."""
-    (x0, y0), (x1, y1) = ((one["hours"], measure(one)) for one in facts["sizes"][-2:])
+    (x0, y0), (x1, y1) = ((size["hours"], measure(size)) for size in facts["sizes"][-2:])
     if is_power:
         return float(y1 * (hours / x1) ** 1.5)  # windows times cells, which are 2 sqrt(windows)
     return float(y1 + (hours - x1) * (y1 - y0) / (x1 - x0))
@@ -104,13 +104,13 @@ def write_page(facts: dict[str, Any]) -> str:
             "|---|---|---|---|",
         ]
         table = [
-            ("first search, ms per window", *(one["first_ms"] for one in (before, now)), 2),
-            ("bytes per window", *(one["bytes"] / windows for one in (before, now)), 0),
-            ("size of the features, GB", *(one["bytes"] / 1e9 for one in (before, now)), 3),
-            ("later search, median seconds", *(quantile(one["rows"], 0.5) for one in (before, now)), 2),
-            ("later search, 95th percentile", *(quantile(one["rows"], 0.95) for one in (before, now)), 2),
-            ("peak memory, MB", *(one["memory"] for one in (before, now)), 0),
-            ("windows aligned in full, median", *(quantile(one["rows"], 0.5, "compared") for one in (before, now)), 0),
+            ("first search, ms per window", *(version["first_ms"] for version in (before, now)), 2),
+            ("bytes per window", *(version["bytes"] / windows for version in (before, now)), 0),
+            ("size of the features, GB", *(version["bytes"] / 1e9 for version in (before, now)), 3),
+            ("later search, median seconds", *(quantile(version["rows"], 0.5) for version in (before, now)), 2),
+            ("later search, 95th percentile", *(quantile(version["rows"], 0.95) for version in (before, now)), 2),
+            ("peak memory, MB", *(version["memory"] for version in (before, now)), 0),
+            ("windows aligned in full, median", *(quantile(version["rows"], 0.5, "compared") for version in (before, now)), 0),
         ]  # fmt: skip
         lines += [f"| {name} | {a:.{d}f} | {b:.{d}f} | {a / b:.1f} |" for name, a, b, d in table]
         lines.append("")

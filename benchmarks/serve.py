@@ -61,6 +61,11 @@ def make_frames(action: str, subject: int) -> tuple[list[dict], int]:
     return frames, end - round(config.margin * RATE)
 
 
+def add_times(frames: list[dict]) -> list[dict]:
+    """Return the frames with the time of each."""
+    return [{"t": number / RATE, **frame} for number, frame in enumerate(frames)]
+
+
 def start_service(library: Path, workers: int) -> tuple[subprocess.Popen, str]:
     """Start the service; return its process and address."""
     command = [
@@ -87,8 +92,8 @@ def start_service(library: Path, workers: int) -> tuple[subprocess.Popen, str]:
 def list_workers(process: subprocess.Popen) -> list[psutil.Process]:
     """Return the processes that serve."""
     parent = psutil.Process(process.pid)
-    children = [one for one in parent.children() if "spawn_main" in " ".join(one.cmdline())]
-    return [one for one in children if one.memory_info().rss > 2**28] or [parent]
+    children = [child for child in parent.children() if "spawn_main" in " ".join(child.cmdline())]
+    return [child for child in children if child.memory_info().rss > 2**28] or [parent]
 
 
 async def stream(url: str, take: tuple[list[dict], int], end: float, results: dict[str, list[float]]) -> None:
@@ -144,24 +149,27 @@ def measure_streams(process: subprocess.Popen, url: str, clients: int, seconds: 
     ]
     results: dict[str, list[float]] = {"ack": [], "event": [], "movements": []}
     workers = list_workers(process)
-    before = [(one.memory_info().rss, sum(one.cpu_times()[:2])) for one in workers]
+    before = [(worker.memory_info().rss, sum(worker.cpu_times()[:2])) for worker in workers]
 
     shares: list[int] = []
 
     async def count_streams() -> None:
         await asyncio.sleep(seconds / 2)
-        shares.extend(len(one.net_connections("tcp")) - 1 for one in workers)  # without the listening socket
+        shares.extend(
+            len(worker.net_connections("tcp")) - 1 for worker in workers
+        )  # without the listening socket
 
     async def run() -> None:
         end = time.perf_counter() + seconds
         streams = (stream(url, takes[n % len(takes)], end, results) for n in range(clients))
         await asyncio.gather(count_streams(), *streams)
 
-    own = time.process_time()
+    client_start = time.process_time()
     asyncio.run(run())
-    memory = sum(one.memory_info().rss - old for one, (old, _) in zip(workers, before, strict=True))
+    memory = sum(worker.memory_info().rss - old for worker, (old, _) in zip(workers, before, strict=True))
     cores = (
-        sum(sum(one.cpu_times()[:2]) - old for one, (_, old) in zip(workers, before, strict=True)) / seconds
+        sum(sum(worker.cpu_times()[:2]) - old for worker, (_, old) in zip(workers, before, strict=True))
+        / seconds
     )
     return {
         "clients": clients,
@@ -173,7 +181,7 @@ def measure_streams(process: subprocess.Popen, url: str, clients: int, seconds: 
         "movements": len(results["movements"]),
         "events": len(results["event"]),
         "service_cores": round(cores, 2),
-        "client_cores": round((time.process_time() - own) / seconds, 2),
+        "client_cores": round((time.process_time() - client_start) / seconds, 2),
         "memory_mb_per_client": round(memory / clients / 2**20, 2),
     }
 
@@ -181,7 +189,7 @@ def measure_streams(process: subprocess.Popen, url: str, clients: int, seconds: 
 def measure_recognitions(url: str, seconds: float, connections: int = 4) -> dict:
     """Return the number of recognise requests per second."""
     frames, _ = make_frames("bow", 1)
-    body = json.dumps({"frames": [{"t": n / RATE, **one} for n, one in enumerate(frames)]})
+    body = json.dumps({"frames": add_times(frames)})
 
     async def ask(client: httpx2.AsyncClient, end: float, times: list[float]) -> None:
         while time.perf_counter() < end:
@@ -214,7 +222,7 @@ def measure_kills(
 ) -> dict:
     """Kill a worker again and again under mixed load; return what was acknowledged and what was lost."""
     frames, _ = make_frames("wave", 1)
-    take = [{"t": n / RATE, **one} for n, one in enumerate(frames)]
+    take = add_times(frames)
     acknowledged: list[str] = []
     counts = {"enrolments": 0, "recognitions": 0, "failed_requests": 0, "kills": 0, "stream_ends": 0}
     end = time.perf_counter() + seconds
@@ -249,7 +257,7 @@ def measure_kills(
     async def kill() -> None:
         while time.perf_counter() + every < end:
             await asyncio.sleep(every)
-            workers = [one for one in list_workers(process) if one.pid != process.pid]
+            workers = [worker for worker in list_workers(process) if worker.pid != process.pid]
             if workers:  # none while all of them start
                 random.choice(workers).kill()
                 counts["kills"] += 1
@@ -298,7 +306,7 @@ def main() -> None:
         try:
             for action in ACTIONS:
                 frames, _ = make_frames(action, 0)
-                take = [{"t": n / RATE, **one} for n, one in enumerate(frames)]
+                take = add_times(frames)
                 body = {"label": action, "frames": take, "trim": True}
                 httpx2.post(f"{url}api/v1/examples", json=body, timeout=120).raise_for_status()
             for _ in range(4 * options.workers):  # every worker encodes the examples
@@ -308,7 +316,7 @@ def main() -> None:
                 "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} before",
                 "workers": options.workers,
                 "memory_mb_per_worker": [
-                    round(one.memory_info().rss / 2**20) for one in list_workers(process)
+                    round(worker.memory_info().rss / 2**20) for worker in list_workers(process)
                 ],
                 "streams": [measure_streams(process, url, n, options.seconds) for n in options.clients],
                 "recognise": measure_recognitions(url, options.seconds / 2),

@@ -71,10 +71,10 @@ def peak() -> float:
 def main() -> None:
     rows = []
     for name in CASES:
-        shown = subprocess.run(
+        child = subprocess.run(
             [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True
         )
-        measured = json.loads(shown.stdout)
+        measured = json.loads(child.stdout)
         rows.append(f"| {name} | {measured['seconds']:.2f} | {measured['gigabytes']:.2f} |")
         print(rows[-1], flush=True)
     page = f"""# Training with views of query and support: time and memory

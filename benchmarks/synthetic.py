@@ -38,8 +38,8 @@ class Outcome:
         names, group = np.unique(self.actions, return_inverse=True)
         sums = np.bincount(group, weights=values)
         sizes = np.bincount(group)
-        drawn = np.random.default_rng(0).integers(0, len(names), (rounds, len(names)))
-        means = sums[drawn].sum(1) / sizes[drawn].sum(1)
+        samples = np.random.default_rng(0).integers(0, len(names), (rounds, len(names)))
+        means = sums[samples].sum(1) / sizes[samples].sum(1)
         low, high = np.percentile(means, [2.5, 97.5])
         return tuple(round(100 * float(x), 1) for x in (values.mean(), low, high))
 

@@ -121,17 +121,18 @@ def check_same(learner: Learner, align: Alignment) -> dict[str, float]:
     model, store, episode = learner.model, learner.store, learner.episodes[0]
     model.train()
     learner.optimiser.zero_grad()
-    ours = model(store[episode.query], store[episode.support])
-    compute_plain_loss(ours, episode).backward()
+    distances = model(store[episode.query], store[episode.support])
+    compute_plain_loss(distances, episode).backward()
     gradients = [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
     model.zero_grad()
     assert model.encoder is not None
-    theirs = compute_plain_distances(model.encoder, *get_clips(store, episode), MODEL, align)
-    compute_plain_loss(theirs, episode).backward()
-    others = [weight.grad for weight in model.parameters() if weight.grad is not None]
-    value = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    whole = torch.cat([gradient.flatten() for gradient in others])
-    slope = ((torch.cat([gradient.flatten() for gradient in gradients]) - whole).norm() / whole.norm()).item()
+    plain_distances = compute_plain_distances(model.encoder, *get_clips(store, episode), MODEL, align)
+    compute_plain_loss(plain_distances, episode).backward()
+    plain_gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    value = ((distances - plain_distances).abs().max() / plain_distances.abs().max()).item()
+    plain_gradient = torch.cat([part.flatten() for part in plain_gradients])
+    gradient = torch.cat([part.flatten() for part in gradients])
+    slope = ((gradient - plain_gradient).norm() / plain_gradient.norm()).item()
     if not (value < 1e-4 and slope < 1e-2):
         raise SystemExit(f"the two versions differ: distances by {value:.2g}, gradients by {slope:.2g}")
     return {"relative difference of distances": value, "relative difference of gradients": slope}
@@ -174,8 +175,9 @@ def measure_parts(learner: Learner, rounds: int = 9) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def measure_peak(size: int = 1024, rounds: int = 20) -> float:
+def measure_peak() -> float:
     """Return the floating-point operations per second of the fastest of some large matrix products."""
+    size, rounds = 1024, 5
     left, right, out = (torch.randn(size, size) for _ in range(3))
     return 2 * size**3 / min(measure_seconds(lambda: torch.mm(left, right, out=out)) for _ in range(rounds))
 
@@ -191,7 +193,7 @@ def compare_with_bounds(learner: Learner, rounds: int = 15) -> dict[str, Any]:
         with FlopCounterMode(display=False) as counter:
             learner.step(number)
         operations.append(counter.get_total_flops())
-        peak = measure_peak(rounds=5)
+        peak = measure_peak()
         steps.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))
         with mock.patch.object(JointMlp, "_can_use_kernel", return_value=False):
             with_torch.append(1e3 * measure_seconds(lambda k=number: learner.step(k)))

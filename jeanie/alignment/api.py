@@ -361,8 +361,8 @@ def _find_paths(
         return []
     cells, tau, tau_ = _find_cells(cost, query, support, band)
     if backend == "native":
-        both = None if query is None and support is None else (tau.contiguous(), tau_.contiguous())
-        return native.find_paths(cost, both, shift, band)
+        lengths = None if query is None and support is None else (tau.contiguous(), tau_.contiguous())
+        return native.find_paths(cost, lengths, shift, band)
     if backend == "triton":
         table = cost.detach().double().unsqueeze(1)
         _, plans = triton.align_costs(table, tau[:, None], tau_[:, None], 0.0, shift, band, with_plan=True)

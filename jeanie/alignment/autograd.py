@@ -119,10 +119,10 @@ def compute(
     gamma = float(gamma)
     if selected == "reference":
         return _compute_reference(cost, query_lengths, support_lengths, gamma, shift, band, with_plan)
-    both = None
+    pair_lengths = None
     if query_lengths is not None or support_lengths is not None:
-        both = _flatten_lengths(query_lengths, 2, cost), _flatten_lengths(support_lengths, 3, cost)
-    return native.align_costs(cost.detach(), both, gamma, shift, band, with_plan, in_place)
+        pair_lengths = _flatten_lengths(query_lengths, 2, cost), _flatten_lengths(support_lengths, 3, cost)
+    return native.align_costs(cost.detach(), pair_lengths, gamma, shift, band, with_plan, in_place)
 
 
 def _compute_both(cost: Tensor, *options: Any) -> tuple[Tensor, Tensor]:

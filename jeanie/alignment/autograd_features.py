@@ -220,12 +220,12 @@ class _FeatureTable(torch.autograd.Function):
         table = weight.permute(inverse).reshape(len(rows[0]), rows[0].shape[1], rows[1].shape[1])
         needs_gradient = ctx.needs_input_grad[1], ctx.needs_input_grad[0]
         grad_support, grad_query = compute_gradients(*rows, table, needs_gradient, middle)
-        both = []
+        gradients = []
         for x, g in ((query, grad_query), (support, grad_support)):
             if g is not None and matched:
                 g = g.mul_(grad.reshape(-1, 1, 1))
-            both.append(None if g is None else g.view(x.shape))
-        return (*both, *[None] * 3)
+            gradients.append(None if g is None else g.view(x.shape))
+        return (*gradients, *[None] * 3)
 
 
 def _fill_lengths(x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -239,12 +239,12 @@ def _run_pairs(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the distances ``[pair]`` and the gradients by query and support that are needed."""
     tau, tau_ = lengths
-    both = None
+    counts = None
     if tau is not None or tau_ is not None:
-        both = _fill_lengths(query, tau), _fill_lengths(support, tau_)
+        counts = _fill_lengths(query, tau), _fill_lengths(support, tau_)
     metric = METRICS.index(_get_metric_name(options))
     return native.align_matched(
-        query, support, both, metric, options.sigma, float(options.gamma), options.band, needs_gradient
+        query, support, counts, metric, options.sigma, float(options.gamma), options.band, needs_gradient
     )
 
 

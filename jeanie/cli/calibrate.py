@@ -13,7 +13,6 @@ from jeanie.cli.options import (
     accept_option_groups,
     describe_migration,
     find_library,
-    print_skipped,
     read_motions,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
@@ -54,9 +53,6 @@ def calibrate(
                 "library": recogniser.library.place,
                 "recordings": count,
                 "migrated": recogniser.migrated,
-                **({"skipped": skipped} if skipped else {}),
             }
         note = f"{format_quantity(count, 'calibration recording')} in the library"
-        print_report(facts, [describe_migration(recogniser.migrated), note], as_json)
-        if not as_json:
-            print_skipped(skipped)
+        print_report(facts, [describe_migration(recogniser.migrated), note], as_json, skipped)

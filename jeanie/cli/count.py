@@ -8,13 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jeanie.cli.example_part import ExamplePart, select_part
-from jeanie.cli.options import (
-    SkipBad,
-    accept_option_groups,
-    name_motion,
-    print_skipped,
-    read_motions,
-)
+from jeanie.cli.options import SkipBad, accept_option_groups, name_motion, read_motions
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.exercise.repetitions import CountConfig, RepetitionCount
@@ -53,9 +47,7 @@ def count(
         parts: list[str | Table] = []
         for file, result in counts:
             parts += [f"{file}: {result.text}", _build_table(result)]
-        print_report({"recordings": facts} | ({"skipped": skipped} if skipped else {}), parts, as_json)
-        if not as_json:
-            print_skipped(skipped)
+        print_report({"recordings": facts}, parts, as_json, skipped)
 
 
 def _build_table(result: RepetitionCount) -> Table | str:

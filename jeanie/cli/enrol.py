@@ -14,6 +14,7 @@ from jeanie.cli.options import (
     accept_option_groups,
     describe_migration,
     find_library,
+    list_skipped,
     open_source,
     read_motions,
 )
@@ -92,9 +93,8 @@ def enrol(
         facts |= rows[0] if files else {"actions": rows}
         implausible = [{"file": str(motion.name), "warnings": list(problems)}
                  for _, motion in usable if (problems := list_warnings(motion))]  # fmt: skip
-        facts |= ({"skipped": skipped} if skipped else {}) | (
-            {"implausible": implausible} if implausible else {}
-        )
+        facts |= {"skipped": skipped} if skipped else {}
+        facts |= {"implausible": implausible} if implausible else {}
         lines = [_describe_row(row) for row in rows]
         lines += [f"skipped {entry['file']}: {entry['reason']}" for entry in skipped]
         print_report(facts, [describe_migration(recogniser.migrated), *lines], as_json)
@@ -112,7 +112,7 @@ def _read_folder(
     if path.is_file() and not is_sheet(path):
         raise ConfigError(f"{text}: a recording without a label; give LABEL {text}")
     dataset = open_source(text, pattern, options)
-    skipped = [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
+    skipped = list_skipped(dataset)
     if skipped and not skip_bad:
         raise RecordingError(f"{skipped[0]['file']}: {skipped[0]['reason']}")
     examples = []

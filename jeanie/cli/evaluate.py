@@ -17,20 +17,21 @@ from jeanie.cli.exports import CsvFile, LatexFile, check_folders
 from jeanie.cli.leaks import check_no_leak
 from jeanie.cli.options import (
     ClusterAddress,
+    Device,
     EncoderPaths,
     Jobs,
     MetricPaths,
     Pattern,
     ProtocolName,
+    Root,
     Shot,
     SkipBad,
     Way,
     accept_option_groups,
     list_skipped,
     open_protocol_data,
-    print_skipped,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
+from jeanie.cli.terminal import AsJson, exit_on_error, print_skipped, print_table, show_progress
 from jeanie.compute.distributed import World, join_process_group
 from jeanie.compute.tasks import check_workers
 from jeanie.datasets import Dataset, ReadOptions
@@ -109,9 +110,7 @@ def evaluate(
             min=1, help="Episodes per split, or queries per class of fixed exemplars (default: all)."
         ),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
-    ] = None,
+    root: Root = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report with plots and alignments.")] = None,
@@ -122,7 +121,7 @@ def evaluate(
     latex: LatexFile = None,
     jobs: Jobs = 1,
     cluster: ClusterAddress = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
+    device: Device = None,
     as_json: AsJson = False,
     *,
     options: ReadOptions,

@@ -10,14 +10,9 @@ from rich.table import Table
 
 from jeanie.cli.example_part import ExamplePart, select_part
 from jeanie.cli.exports import RESULT_COLUMNS, CsvFile, LatexFile, check_folders, write_rows
-from jeanie.cli.options import (
-    ModelSource,
-    accept_option_groups,
-    list_skipped,
-    print_skipped,
-)
+from jeanie.cli.options import ModelSource, accept_option_groups, list_skipped
 from jeanie.cli.searched_archive import SearchedArchive
-from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
+from jeanie.cli.terminal import AsJson, exit_on_error, print_skipped, print_table, show_progress
 from jeanie.datasets import ReadOptions
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
 from jeanie.recogniser.hits import Hit, cut_segments, rate_matches

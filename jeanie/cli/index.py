@@ -5,12 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from jeanie.cli.options import (
-    ModelSource,
-    accept_option_groups,
-    list_skipped,
-    print_skipped,
-)
+from jeanie.cli.options import ModelSource, accept_option_groups, list_skipped
 from jeanie.cli.searched_archive import SearchedArchive
 from jeanie.cli.terminal import AsJson, exit_on_error, print_report, show_progress
 from jeanie.datasets import ReadOptions
@@ -64,6 +59,4 @@ def index(
         measured = "not measured" if report.recall is None else f"{100 * report.recall:.1f} %"
         counts = (str(count) for count in (report.windows, report.added, report.removed))
         table.add_row(*counts, f"{report.size / 1e6:.1f} MB", measured)
-        print_report(facts, [table], as_json)
-        if not as_json:
-            print_skipped(skipped)
+        print_report(facts, [table], as_json, skipped)

@@ -1,7 +1,7 @@
 """``jeanie label``: label all recordings of an archive from one or a few examples per action."""
 
-import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +19,16 @@ from jeanie.cli.options import (
     accept_option_groups,
     list_skipped,
     open_source,
-    print_skipped,
     skip_unreadable,
 )
-from jeanie.cli.terminal import AsJson, exit_on_error, print_table, show_progress
+from jeanie.cli.terminal import (
+    AsJson,
+    describe_field,
+    exit_on_error,
+    print_report,
+    print_table,
+    show_progress,
+)
 from jeanie.datasets import Dataset, ReadOptions
 from jeanie.errors import ConfigError
 from jeanie.recogniser.explain.hits_page import ANIMATED, write_hits_page
@@ -34,12 +40,7 @@ from jeanie.skeleton.motion import Motion
 __all__ = ["label"]
 
 _DEFAULTS = LabelConfig()
-
-
-def _describe_option(option: str) -> str:
-    """Return the description of an option from its schema."""
-    text = LabelConfig.model_fields[option].description or option
-    return f"{text[:1].upper()}{text[1:]}."
+_describe_option = partial(describe_field, LabelConfig)
 
 
 @accept_option_groups
@@ -110,16 +111,10 @@ def label(
             motions = dataset.motions[: min(ANIMATED, len(dataset))]
             write_hits_page(page, rows, motions, title=title, kind="Labels")
             files["page"] = str(page)
-        if as_json:
-            skipped = list_skipped(dataset)
-            typer.echo(
-                json.dumps(
-                    _describe_labelling(rows, labelling) | files | ({"skipped": skipped} if skipped else {})
-                )
-            )
-        else:
+        if not as_json:
             _print_result(rows, labelling, files)
-            print_skipped(list_skipped(dataset))
+        facts = _describe_labelling(rows, labelling) | files
+        print_report(facts, [], as_json, list_skipped(dataset))
 
 
 def _clip_names(dataset: Dataset) -> list[str]:

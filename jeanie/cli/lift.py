@@ -1,6 +1,5 @@
 """``jeanie lift``: estimate the depth of 2-D key points, and train the network that does it."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +12,10 @@ from jeanie.cli.options import (
     accept_option_groups,
     list_skipped,
     open_source,
-    print_skipped,
     skip_unreadable,
 )
 from jeanie.cli.prepare import describe_archive
-from jeanie.cli.terminal import AsJson, exit_on_error, show_progress, track_command
+from jeanie.cli.terminal import AsJson, exit_on_error, print_report, show_progress, track_command
 from jeanie.datasets import ReadOptions, open_dataset
 from jeanie.datasets.archive.prepare import prepare
 from jeanie.datasets.dataset import Dataset
@@ -72,9 +70,7 @@ def apply_lifter(
                 lift_dataset(dataset, network), out, source=source, jobs=jobs, skip_bad=skip_bad, progress=bar
             )
         facts = describe_archive(out, report)
-        typer.echo(json.dumps(facts) if as_json else f"wrote {out}: {report['kept']} clips")
-        if not as_json:
-            print_skipped(facts["skipped"])
+        print_report(facts, [f"wrote {out}: {report['kept']} clips"], as_json, facts["skipped"])
 
 
 @lift.command("train")
@@ -96,7 +92,7 @@ def train(
         int,
         typer.Option(min=2, help="Test on subjects whose number is a multiple of this; train on the rest."),
     ] = 5,
-    half: Annotated[bool, typer.Option("--half", help="Write weights with 16 bits.")] = False,
+    half: Annotated[bool, typer.Option("--half", help="Write 16-bit weights.")] = False,
     root: Root = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, poses and cameras.")] = 0,
     pattern: Pattern = None,
@@ -132,10 +128,7 @@ def train(
             f"wrote {out}: {1000 * error.depth:.0f} mm error of depth on held-out subjects "
             f"({1000 * error.flat:.0f} mm without a lifter), {1000 * error.joints:.0f} mm per joint"
         )
-        skipped = list_skipped(dataset)
-        typer.echo(json.dumps(facts | ({"skipped": skipped} if skipped else {})) if as_json else text)
-        if not as_json:
-            print_skipped(skipped)
+        print_report(facts, [text], as_json, list_skipped(dataset))
 
 
 def _open_source(source: str, root: Path | None, pattern: str | None, options: ReadOptions) -> Dataset:
@@ -144,14 +137,14 @@ def _open_source(source: str, root: Path | None, pattern: str | None, options: R
     return open_dataset(source, root, pattern=pattern, options=options)
 
 
-def _split_subjects(dataset: Dataset, every: int, held_out: int) -> tuple[list[Motion], list[Motion]]:
+def _split_subjects(dataset: Dataset, frame_step: int, held_out: int) -> tuple[list[Motion], list[Motion]]:
     """Return every n-th frame of the motions of the training subjects and of the held-out ones."""
     training: list[Motion] = []
     held_out_motions: list[Motion] = []
     for motion, subject in zip(dataset.motions, dataset.subjects, strict=True):
         digits = "".join(letter for letter in str(subject) if letter.isdecimal())
         is_held_out = bool(digits) and int(digits) % held_out == 0
-        (held_out_motions if is_held_out else training).append(motion[::every])
+        (held_out_motions if is_held_out else training).append(motion[::frame_step])
     if not training or not held_out_motions:
         raise DataError(
             f"data set {dataset.name!r}: with --held-out {held_out} no subjects remain for training or for the test; "

@@ -24,6 +24,7 @@ from jeanie.skeleton import Motion
 __all__ = [
     "CacheFolder",
     "ClusterAddress",
+    "Device",
     "EncoderPaths",
     "FalseAlarms",
     "Files",
@@ -34,8 +35,10 @@ __all__ = [
     "Pattern",
     "Place",
     "ProtocolName",
+    "Root",
     "Shot",
     "SkipBad",
+    "Threshold",
     "Way",
     "accept_option_groups",
     "describe_migration",
@@ -47,12 +50,9 @@ __all__ = [
     "name_motion",
     "open_protocol_data",
     "open_source",
-    "print_skipped",
     "read_motions",
     "skip_unreadable",
 ]
-
-_MAX_SKIPPED = 20  # lines about files that were left out
 
 Place = Annotated[
     str | None,
@@ -93,6 +93,10 @@ CacheFolder = Annotated[
         "--cache",
         help="Cache folder for the features of the recordings and their index (default: the user cache folder).",
     ),
+]
+
+Threshold = Annotated[
+    float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
 ]
 
 FalseAlarms = Annotated[
@@ -284,6 +288,10 @@ ProtocolName = Annotated[
     ),
 ]
 
+Root = Annotated[Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")]
+
+Device = Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")]
+
 Migrate = Annotated[
     bool, typer.Option("--migrate", help="Re-encode a library that was made with another model.")
 ]
@@ -380,14 +388,6 @@ def skip_unreadable(dataset: Dataset) -> Dataset:
 def list_skipped(dataset: Dataset) -> list[dict[str, str]]:
     """Return the files that are not in a data set, with the reason."""
     return [{"file": name, "reason": reason} for name, reason in getattr(dataset, "dropped", ())]
-
-
-def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
-    """Print files that were left out to standard error, the first of many and how many more there are."""
-    for entry in skipped[:_MAX_SKIPPED]:
-        typer.echo(f"skipped {entry['file']}: {entry['reason']}", err=True)
-    if len(skipped) > _MAX_SKIPPED:
-        typer.echo(f"skipped {len(skipped) - _MAX_SKIPPED} more; --json lists all of them", err=True)
 
 
 def describe_migration(count: int) -> str:

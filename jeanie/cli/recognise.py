@@ -16,11 +16,11 @@ from jeanie.cli.options import (
     ModelSource,
     Place,
     SkipBad,
+    Threshold,
     accept_option_groups,
     describe_migration,
     find_library,
     name_motion,
-    print_skipped,
 )
 from jeanie.cli.terminal import AsJson, exit_on_error, format_quantity, print_report
 from jeanie.datasets import ReadOptions, detect_format
@@ -43,9 +43,7 @@ def recognise(
     ],
     library: Place = None,
     each: Annotated[bool, typer.Option("--each", help="Print one answer per person.")] = False,
-    threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
-    ] = 0.5,
+    threshold: Threshold = 0.5,
     false_alarms: FalseAlarms = None,
     page: Annotated[
         Path | None,
@@ -104,7 +102,6 @@ def recognise(
                 if printer is not None:
                     printer.print(new)
             facts = {"library": recogniser.library.place, "migrated": recogniser.migrated, "results": rows}
-            facts |= {"skipped": skipped} if skipped else {}
             table_paths = _write_tables(rows, csv, latex)
             facts |= table_paths
             notes = [describe_migration(recogniser.migrated)]
@@ -114,9 +111,8 @@ def recognise(
                 explanation.write_html(page)
                 facts |= {"page": str(page), "explanation": explanation.json()}
                 notes += [explanation.text, f"{page}: explanation page"]
-        print_report(facts, [*([] if printer else [_build_answer_table(rows)]), *notes], as_json)
-        if not as_json:
-            print_skipped(skipped)
+        table = [] if printer else [_build_answer_table(rows)]
+        print_report(facts, [*table, *notes], as_json, skipped)
         if skipped and not rows:
             raise DataError(
                 f"none of {len(skipped)} recordings could be read; the first: {skipped[0]['reason']}"

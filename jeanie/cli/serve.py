@@ -12,6 +12,7 @@ from jeanie.cli.options import (
     Migrate,
     ModelSource,
     Place,
+    Threshold,
     accept_option_groups,
     find_library,
     get_default_cache,
@@ -57,9 +58,7 @@ def serve(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open the page in the browser.")
     ] = False,
-    threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
-    ] = 0.5,
+    threshold: Threshold = 0.5,
     migrate: Migrate = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
     *,

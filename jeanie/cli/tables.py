@@ -41,7 +41,8 @@ def tables(
         str | None, typer.Argument(help="Name of a table or figure (see --list), or a TOML file.")
     ] = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="List all tables, or NAME, with rows, columns and printed values.")
+        bool,
+        typer.Option("--list", help="List all tables, or only NAME, with rows, columns and printed values."),
     ] = False,
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets (default: $JEANIE_DATA).")
@@ -67,7 +68,7 @@ def tables(
         int | None,
         typer.Option(
             min=1,
-            help="Number of trials that search for angle ranges, in the rows called crossval. (default: 20; with "
+            help="Number of trials that search for angle ranges, in the rows called crossval (default: 20; with "
             "--quick 2).",
         ),
     ] = None,

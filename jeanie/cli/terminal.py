@@ -6,7 +6,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -19,15 +19,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer.models import OptionInfo
 
+from jeanie.config import Config
 from jeanie.errors import ConfigError, DataError, JeanieError, RecordingError, RecordingWarning, ShapeError
 
 __all__ = [
     "AsJson",
     "LogProgress",
+    "describe_field",
     "exit_on_error",
     "format_quantity",
     "get_user_folder",
     "print_report",
+    "print_skipped",
     "print_table",
     "show_progress",
     "track_command",
@@ -36,6 +39,7 @@ __all__ = [
 _command: ContextVar[Callable[..., None] | None] = ContextVar("command", default=None)
 _LOG_SECONDS = 10.0  # between two lines of progress in a log
 _WIDE = 100_000  # columns of a table that another program reads: nothing is cut or wrapped
+_MAX_SKIPPED = 20  # lines about files that were left out
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else to standard output.")
@@ -120,12 +124,12 @@ class LogProgress:
     """Progress as lines of a log: one at most every ten seconds, and the last one.
 
     Args:
-        what: What is counted.
+        unit: What is counted.
         clock: Returns the time in seconds.
     """
 
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.what, self._clock = what, clock
+    def __init__(self, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.unit, self._clock = unit, clock
         self._last = clock()
         self._is_quiet = True
 
@@ -135,11 +139,11 @@ class LogProgress:
         if now - self._last >= _LOG_SECONDS or (is_last and not self._is_quiet):
             self._last, self._is_quiet = now, is_last
             of_total = "" if total is None else f" of {total}"
-            typer.echo(f"{self.what}: {done}{of_total}{text and f', {text}'}", err=True)
+            typer.echo(f"{self.unit}: {done}{of_total}{text and f', {text}'}", err=True)
 
 
 @contextmanager
-def show_progress(enabled: bool, what: str = "clips") -> Iterator[Any]:
+def show_progress(enabled: bool, unit: str = "clips") -> Iterator[Any]:
     """Yield a function ``(done, total)`` that shows the progress on standard error, or None if not ``enabled``.
 
     A terminal gets a bar, a log one line every ten seconds.
@@ -148,11 +152,11 @@ def show_progress(enabled: bool, what: str = "clips") -> Iterator[Any]:
         yield None
         return
     if not sys.stderr.isatty():
-        yield LogProgress(what)
+        yield LogProgress(unit)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(unit, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -169,6 +173,12 @@ def get_user_folder(kind: Literal["data", "cache"]) -> Path:
     return base / "jeanie"
 
 
+def describe_field(config: type[Config], name: str) -> str:
+    """Return the description of a field of a configuration as the help text of an option."""
+    text = config.model_fields[name].description or name
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def format_quantity(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or the plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -180,13 +190,30 @@ def print_table(table: Table) -> None:
     Console(highlight=False, width=width).print(table)
 
 
-def print_report(facts: dict[str, Any], parts: Sequence[str | Table], as_json: bool) -> None:
-    """Print ``facts`` as one JSON object, or ``parts`` as text and tables; empty parts are skipped."""
+def print_report(
+    facts: dict[str, Any],
+    parts: Sequence[str | Table],
+    as_json: bool,
+    skipped: Sequence[Mapping[str, str]] = (),
+) -> None:
+    """Print ``facts`` as one JSON object, or ``parts`` as text and tables; empty parts are left out.
+
+    Files in ``skipped`` are in the object, or on standard error after the text.
+    """
     if as_json:
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps(facts | ({"skipped": skipped} if skipped else {})))
         return
     for part in parts:
         if isinstance(part, Table):
             print_table(part)
         elif part:
             typer.echo(part)
+    print_skipped(skipped)
+
+
+def print_skipped(skipped: Sequence[Mapping[str, str]]) -> None:
+    """Print files that were left out to standard error, the first of many and how many more there are."""
+    for entry in skipped[:_MAX_SKIPPED]:
+        typer.echo(f"skipped {entry['file']}: {entry['reason']}", err=True)
+    if len(skipped) > _MAX_SKIPPED:
+        typer.echo(f"skipped {len(skipped) - _MAX_SKIPPED} more; --json lists all of them", err=True)

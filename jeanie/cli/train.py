@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from jeanie.cli.options import (
+    Device,
     EncoderPaths,
     MetricPaths,
     Pattern,
     ProtocolName,
+    Root,
     Shot,
     SkipBad,
     Way,
@@ -24,9 +27,8 @@ from jeanie.cli.options import (
     format_again,
     list_skipped,
     open_protocol_data,
-    print_skipped,
 )
-from jeanie.cli.terminal import AsJson, LogProgress, exit_on_error
+from jeanie.cli.terminal import AsJson, LogProgress, describe_field, exit_on_error, print_skipped
 from jeanie.compute.distributed import join_process_group
 from jeanie.datasets import ReadOptions
 from jeanie.errors import ConfigError, JeanieError
@@ -42,11 +44,7 @@ from jeanie.training.train import train as train_model
 
 __all__ = ["train"]
 
-
-def _describe_option(option: str) -> str:
-    """Return the description of a training option from its schema."""
-    text = TrainConfig.model_fields[option].description or option
-    return f"{text[:1].upper()}{text[1:]}."
+_describe_option = partial(describe_field, TrainConfig)
 
 
 @accept_option_groups
@@ -89,18 +87,16 @@ def train(
         ),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help=f"{_describe_option('precision')} bf16, fp16 or fp32.")
+        str | None, typer.Option(help=f"{_describe_option('precision')} One of bf16, fp16 and fp32.")
     ] = None,
     accumulate: Annotated[int | None, typer.Option(min=1, help=_describe_option("accumulate"))] = None,
     recompute: Annotated[bool, typer.Option("--recompute", help=_describe_option("recompute"))] = False,
     compile_encoder: Annotated[bool, typer.Option("--compile", help=_describe_option("compile"))] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
-    root: Annotated[
-        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
-    ] = None,
+    root: Root = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda (default: cuda if available).")] = None,
+    device: Device = None,
     as_json: AsJson = False,
     *,
     options: ReadOptions,
@@ -271,7 +267,7 @@ def _run_facts(run: Run) -> dict[str, Any]:
     return facts if hidden_joints is None else {**facts, "hidden_joints": hidden_joints}
 
 
-def _format_summary(run: Run, again: str) -> str:
+def _format_summary(run: Run, arguments: str) -> str:
     """Return one line per split, and the next command to run; ``again`` are its arguments after the run."""
     lines = []
     for row in run.summary():
@@ -284,5 +280,5 @@ def _format_summary(run: Run, again: str) -> str:
         lines.append(f"{row['split']}: {row['episodes']} episodes in {row['seconds']:.0f} s, {outcome}")
     if sentence := describe_hidden_joints(run.facts.get("hidden_joints", {})):
         lines.append(sentence)
-    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {again}")
+    lines.append(f"{run.path}: evaluate it with: jeanie evaluate {run.path} {arguments}")
     return "\n".join(lines)

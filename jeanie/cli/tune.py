@@ -11,6 +11,7 @@ from jeanie.cli.options import (
     Jobs,
     Pattern,
     ProtocolName,
+    Root,
     Shot,
     SkipBad,
     Way,
@@ -65,9 +66,7 @@ def tune(
     jobs: Jobs = 1,
     cluster: ClusterAddress = None,
     out: Annotated[Path | None, typer.Option(help="Folder for results (default: tuning/PROTOCOL).")] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Folder of the data set (default: $JEANIE_DATA/NAME).")
-    ] = None,
+    root: Root = None,
     pattern: Pattern = None,
     skip_bad: SkipBad = False,
     as_json: AsJson = False,

@@ -17,6 +17,7 @@ from jeanie.cli.options import (
     FalseAlarms,
     ModelSource,
     Place,
+    Threshold,
     accept_option_groups,
     find_library,
     name_motion,
@@ -62,9 +63,7 @@ def watch(
             help="While a movement goes on, also print its likely action and progress every half second.",
         ),
     ] = False,
-    threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Answers with a lower confidence become unknown.")
-    ] = 0.5,
+    threshold: Threshold = 0.5,
     false_alarms: FalseAlarms = None,
     count: Annotated[
         str | None,
@@ -205,9 +204,11 @@ def _watch_folder(
             )
             continue
         for person, answer in enumerate(answers):
-            whose = about | ({"person": person} if is_separate else {})
+            person_facts = about | ({"person": person} if is_separate else {})
             if unknown or answer.label is not None:
-                facts = whose | ({"warnings": list(answer.warnings)} if answer.warnings and as_json else {})
+                facts = person_facts | (
+                    {"warnings": list(answer.warnings)} if answer.warnings and as_json else {}
+                )
                 _print_answer(facts, answer, None, as_json)
     return bad
 
@@ -222,10 +223,10 @@ def _print_events(
 ) -> None:
     for event in events:
         if unknown or event.label is not None:
-            whose = about | ({} if event.person is None else {"person": event.person})
+            person_facts = about | ({} if event.person is None else {"person": event.person})
             ends = (since + event.seconds[0], since + event.seconds[1])
             state = (event.kind, event.progress) if provisional else None
-            _print_answer(whose, event, ends, as_json, state)
+            _print_answer(person_facts, event, ends, as_json, state)
 
 
 def _print_answer(
@@ -237,11 +238,15 @@ def _print_answer(
 ) -> None:
     """Print one answer on one line, immediately; ``state`` is the kind of an event and its progress."""
     if as_json:
-        when = {} if ends is None else {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
-        what = {"label": answer.label, "confidence": round(answer.confidence, 4)}
-        far = {"distance": answer.distance if isfinite(answer.distance) else None, "nearest": answer.nearest}
-        how = {} if state is None else {"kind": state[0], "progress": round(state[1], 3)}
-        typer.echo(json.dumps(about | when | what | far | how))
+        facts = dict(about)
+        if ends is not None:
+            facts |= {"start_s": round(ends[0], 3), "end_s": round(ends[1], 3)}
+        facts |= {"label": answer.label, "confidence": round(answer.confidence, 4)}
+        distance = answer.distance if isfinite(answer.distance) else None
+        facts |= {"distance": distance, "nearest": answer.nearest}
+        if state is not None:
+            facts |= {"kind": state[0], "progress": round(state[1], 3)}
+        typer.echo(json.dumps(facts))
     else:
         parts = [f"{key} {value}" if key == "person" else str(value) for key, value in about.items()]
         parts += [] if ends is None else [f"{ends[0]:8.2f} s to {ends[1]:8.2f} s"]

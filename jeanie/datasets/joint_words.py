@@ -83,11 +83,11 @@ def find_foreign_side(words: list[str]) -> tuple[str, list[str]]:
     (('left', ['schulter']), ('left', ['main']), ('', ['head', 'd']))
     """
     for at, word in enumerate(words):
-        rest = words[:at] + words[at + 1 :]
-        if word in _SIDE_OF and rest:
-            return _SIDE_OF[word], rest
-        if word in _LETTERS and at in (0, len(words) - 1) and "".join(rest) in _PART_OF:
-            return _LETTERS[word], rest
+        other_words = words[:at] + words[at + 1 :]
+        if word in _SIDE_OF and other_words:
+            return _SIDE_OF[word], other_words
+        if word in _LETTERS and at in (0, len(words) - 1) and "".join(other_words) in _PART_OF:
+            return _LETTERS[word], other_words
     if len(words) == 1:  # linkeschulter, schulterlinks
         for side_word in sorted(_SIDE_OF, key=len, reverse=True):
             for rest_word in (words[0].removeprefix(side_word), words[0].removesuffix(side_word)):

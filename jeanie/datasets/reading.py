@@ -129,8 +129,8 @@ def read_motion(
         raise
     except MemoryError:
         raise DataError(f"{path}: too large for the memory of this machine; cut it into clips") from None
-    rest = {key: value for key, value in declarations.items() if key not in accepted}
-    motion = declare(motion, unit=rest.get("unit"), up=rest.get("up"), rate=rate, mirror=mirror)
+    unused = {key: value for key, value in declarations.items() if key not in accepted}
+    motion = declare(motion, unit=unused.get("unit"), up=unused.get("up"), rate=rate, mirror=mirror)
     motion = _complete_layout(path, motion, declaration)
     if unit is None and form.assumes_unit:
         assume_unit(motion)
@@ -207,8 +207,8 @@ def _check_markers(path: Path, motion: Motion) -> None:
 def _read_as_stored(path: Path, read: Callable[..., Motion], **options: Any) -> Motion:
     """Read a recording with the numbers and axes of its file: no scaling, no rotation."""
     accepted = inspect.signature(read).parameters
-    own = {key: value for key, value in (("unit", "m"), ("up", "y")) if key in accepted}
-    return read(path, **{**options, **own})
+    stored_axes = {key: value for key, value in (("unit", "m"), ("up", "y")) if key in accepted}
+    return read(path, **{**options, **stored_axes})
 
 
 def collect_names(path: str | Path, format: str | None = None) -> tuple[Motion, list[str]]:

@@ -89,11 +89,11 @@ class _Member:
             second = torch.cat([x[:, 1:], x[:, -1:]], 1)
         else:
             second = torch.cat([ends[0], x[:, 1 + reach : -reach], ends[1]], 1)
-        both = self.layers[self.first].run_strided(x, second, self.first)
+        features = self.layers[self.first].run_strided(x, second, self.first)
         for layer in self.layers[self.first + 1 :]:
-            both = layer.run(both)
+            features = layer.run(features)
         out: Tensor = functional.normalize(
-            multiply(self.norm(both), self.leave.weight, self.leave.bias), dim=-1
+            multiply(self.norm(features), self.leave.weight, self.leave.bias), dim=-1
         ).mul_(self.gain)
         interleaved: Tensor = out.unflatten(0, (_STRIDE, -1)).movedim(0, 2).flatten(1, 2)
         return interleaved

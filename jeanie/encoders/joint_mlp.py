@@ -208,9 +208,9 @@ class _Mlp(torch.autograd.Function):
                 x for x, need in zip([blocks, *parameters], [needs_input, *needed], strict=True) if need
             ]
             out = _compute_with_torch(blocks, noise, ctx.epsilon, parameters)
-            found = iter(torch.autograd.grad(out, inputs, grad, create_graph=True))
-            own, *others = (next(found) if need else None for need in (needs_input, *needed))
-            return (own, None, None, *others)
+            results = iter(torch.autograd.grad(out, inputs, grad, create_graph=True))
+            of_blocks, *of_parameters = (next(results) if need else None for need in (needs_input, *needed))
+            return (of_blocks, None, None, *of_parameters)
         results = torch.ops.jeanie.joint_mlp_backward(
             grad, blocks, noise, ctx.epsilon, parameters, needs_input
         )

@@ -69,9 +69,9 @@ def measure_method_distances(
 def _call(
     method: DistanceMethod, motions: Sequence[Motion], queries: Tensor, supports: Tensor
 ) -> Float[Tensor, "query support"]:
-    both = ([motions[clip] for clip in clips.tolist()] for clips in (queries, supports))
-    measured = method.distances(*both)
-    table = torch.as_tensor(measured).detach().cpu().double()
+    batches = ([motions[clip] for clip in clips.tolist()] for clips in (queries, supports))
+    distances = method.distances(*batches)
+    table = torch.as_tensor(distances).detach().cpu().double()
     expected = (len(queries), len(supports))
     if table.shape != expected or bool(table.isnan().any()):
         problem = "NaN" if table.shape == expected else f"shape {tuple(table.shape)}"

@@ -261,10 +261,10 @@ class Exemplars(Sequence[Episode]):
         *,
         repeated: bool = False,
     ) -> None:
-        both = sorted(set(support) & set(query))
-        if both and not repeated:
+        shared_clips = sorted(set(support) & set(query))
+        if shared_clips and not repeated:
             raise ConfigError(
-                f"clips {both[:5]} are exemplars and queries; leave them out, or set repeated=True"
+                f"clips {shared_clips[:5]} are exemplars and queries; leave them out, or set repeated=True"
             )
         supports = _group_by_class(labels, support, "support")
         queries = _group_by_class(labels, query, "query")

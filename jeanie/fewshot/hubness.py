@@ -59,8 +59,8 @@ class HubnessCorrection(nn.Module):
         """Return the factor of the distances to each of these motions; for two matched persons, r is their mean."""
         squared = self._average_squared_distance(support.values)
         if support.second is not None and support.paired is not None:
-            both = (squared + self._average_squared_distance(support.second)) / 2
-            squared = torch.where(support.paired, both, squared)
+            mean_squared = (squared + self._average_squared_distance(support.second)) / 2
+            squared = torch.where(support.paired, mean_squared, squared)
         return (2 * self.get_buffer("spread") / squared.clamp_min(1e-12)) ** self.power
 
     def _average_squared_distance(

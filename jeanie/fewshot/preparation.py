@@ -200,9 +200,9 @@ def _fill_short_gaps(
     size = np.diff(begin, append=len(frame))
     first, last = frame[begin], frame[begin + size - 1]
     is_short = ~is_first[first] & ~is_last[last] & (size <= max_gap)
-    kept = np.repeat(is_short, size)
-    before, after = np.repeat(first - 1, size)[kept], np.repeat(last + 1, size)[kept]
-    frame, joint = frame[kept], joint[kept]
+    is_filled = np.repeat(is_short, size)
+    before, after = np.repeat(first - 1, size)[is_filled], np.repeat(last + 1, size)[is_filled]
+    frame, joint = frame[is_filled], joint[is_filled]
     left, right = positions[before, joint], positions[after, joint]
     weight = (frame - before).astype(np.float32) / (after - before).astype(np.float32)
     positions[frame, joint] = left + weight.astype(positions.dtype)[:, None] * (right - left)

@@ -81,8 +81,8 @@ def build_graph(neighbours: Neighbours) -> tuple[Tensor, Float[Tensor, " motion"
     ratio = (neighbours.distance / scale[:, None]) * (neighbours.distance / scale[neighbours.index])
     rows = torch.arange(total)[:, None].expand_as(neighbours.index).flatten()
     columns, weight = neighbours.index.flatten(), torch.exp(-ratio).flatten() / 2
-    both = torch.stack([torch.cat([rows, columns]), torch.cat([columns, rows])])
-    edges = _build_sparse(both, torch.cat([weight, weight]), total).coalesce()
+    indices = torch.stack([torch.cat([rows, columns]), torch.cat([columns, rows])])
+    edges = _build_sparse(indices, torch.cat([weight, weight]), total).coalesce()
     place, value = edges.indices(), edges.values()
     degree = torch.zeros(total, dtype=value.dtype).index_add(0, place[0], value)
     root = degree.sqrt().clamp_min(torch.finfo(torch.float64).tiny)

@@ -56,8 +56,8 @@ class Protection:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         # the application needs no cookies, and reading a damaged one takes Python 3.11 seconds
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"cookie"]
-        given = headers.get("x-request-id", "")
-        scope["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        request_id = headers.get("x-request-id", "")
+        scope["request_id"] = request_id if _REQUEST_ID.fullmatch(request_id) else secrets.token_hex(8)
         is_stream, refusal = scope["type"] == "websocket", None
         try:
             await self._check(scope, headers, is_stream)
@@ -94,8 +94,8 @@ class Protection:
 
         async def receive_within_limits() -> Message:
             nonlocal size
-            rest = start + limits.body_seconds + size / limits.body_rate - time.monotonic()
-            seconds = None if scope.get("body_is_complete") else min(rest, limits.body_seconds)
+            remaining_seconds = start + limits.body_seconds + size / limits.body_rate - time.monotonic()
+            seconds = None if scope.get("body_is_complete") else min(remaining_seconds, limits.body_seconds)
             try:
                 async with asyncio.timeout(seconds):
                     message = await receive()

@@ -63,8 +63,8 @@ def run_server(
     listener = _open_listener(config)
     scheme = "http" if config.certificate is None else "https"
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    url = f"{scheme}://{shown}:{port}/"
+    url_host = f"[{host}]" if ":" in host else host
+    url = f"{scheme}://{url_host}:{port}/"
 
     def report_start() -> None:
         on_start(url)

@@ -16,6 +16,7 @@ import torch
 from fastapi import HTTPException
 
 from jeanie.compute.processes import set_environment
+from jeanie.datasets.formats.files import read_chunks
 from jeanie.datasets.formats.isolated_child import limit_process
 from jeanie.datasets.reading import read_motion
 from jeanie.errors import ConfigError, DataError, JeanieError
@@ -28,7 +29,6 @@ __all__ = ["UploadReader", "hide_folder", "make_upload_folder", "save_upload"]
 
 _WAIT_FACTOR = 6  # of processor time: the machine may be busy with other work
 _START_SECONDS = 120  # to import torch on a busy machine
-_COPY_BYTES = 2**16
 
 
 class UploadReader:
@@ -103,15 +103,9 @@ def save_upload(content: IO[bytes], name: str, folder: str, limit: int) -> Path:
     """Write an uploaded file to a folder under a harmless name; its ending decides about the format."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name.replace("\\", "/")).name)[-80:].lstrip(".") or "upload"
     path = Path(folder) / safe
-    size = 0
+    too_large = f"{safe}: larger than {limit} bytes, too much for one recording; cut it into clips"
     with path.open("wb") as file:
-        while part := content.read(_COPY_BYTES):
-            size += len(part)
-            if size > limit:
-                raise DataError(
-                    f"{safe}: larger than {limit} bytes, too much for one recording; cut it into clips"
-                )
-            file.write(part)
+        file.writelines(read_chunks(content, limit, too_large))
     return path
 
 

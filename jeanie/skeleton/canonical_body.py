@@ -134,8 +134,8 @@ def normalise_bodies(
     path = centre if partner is None else centre - partner
     path = (path - path.mean(1, keepdim=True)) / size
     if partner is None:
-        both = (present[:, _LEFT] & present[:, _RIGHT])[:, None, :, None]
-        line = ((body[:, :, _RIGHT] - body[:, :, _LEFT]) * both).sum(2).mean(1)[:, [0, 2]]
+        are_present = (present[:, _LEFT] & present[:, _RIGHT])[:, None, :, None]
+        line = ((body[:, :, _RIGHT] - body[:, :, _LEFT]) * are_present).sum(2).mean(1)[:, [0, 2]]
     else:
         forward = ((partner - centre).mean(1) / size[:, 0])[:, [0, 2]]
         line = torch.stack(
@@ -167,8 +167,8 @@ class BodyMeasures:
         trunk = np.where(trunk.any(1, keepdims=True), trunk, present)
         weight = (trunk / np.maximum(trunk.sum(1, keepdims=True), 1)).astype(joints.dtype)
         bones = joints[:, :, _CHILD] - joints[:, :, _PARENT]
-        both = (present[:, _LEFT] & present[:, _RIGHT])[..., None]
-        lines = ((joints[:, :, _RIGHT] - joints[:, :, _LEFT]) * both).sum(2)[..., [0, 2]]
+        are_present = (present[:, _LEFT] & present[:, _RIGHT])[..., None]
+        lines = ((joints[:, :, _RIGHT] - joints[:, :, _LEFT]) * are_present).sum(2)[..., [0, 2]]
         centres = (weight[:, :, None] * joints).sum(2, keepdims=True)
         return cls(centres, np.sqrt((bones * bones).sum(-1)), lines)
 

@@ -76,6 +76,7 @@ class JointMapping:
         return torch.where(present[..., None], mapped, 0.0), present
 
 
+@lru_cache(maxsize=256)  # every clip of a data set needs the same mapping
 def map_joints(source: Layout, target: Layout) -> JointMapping:
     """Map the joints of ``source`` to those of ``target``: by name, otherwise from substitutes.
 
@@ -87,11 +88,6 @@ def map_joints(source: Layout, target: Layout) -> JointMapping:
     >>> map_joints(LAYOUTS["ntu25"], LAYOUTS["core15"]).missing
     ()
     """
-    return _map_joints(source, target)
-
-
-@lru_cache(maxsize=256)  # every clip of a data set needs the same mapping
-def _map_joints(source: Layout, target: Layout) -> JointMapping:
     rows = [_find_weights(joint, source, ()) for joint in target.joints]
     weights = [torch.zeros(len(source)) if row is None else row for row in rows]
     mapped = {joint for joint, row in zip(target.joints, rows, strict=True) if row is not None}

@@ -130,9 +130,7 @@ class Layout:
             pairs=pair_sides(joints) if pairs is None else _parse_pairs(pairs, joints, where, "pairs"),
             root=_parse_joint(row["root"], joints, where, "root"),
             torso=_parse_joint(row["torso"], joints, where, "torso"),
-            centre=tuple(
-                _parse_joint(entry, joints, where, "centre") for entry in _parse_list(row, "centre", where)
-            ),
+            centre=_parse_centre(row.get("centre", ()), joints, where),
             **{key: row[key] for key in ("up", "unit", "dims") if key in row},
         )
 
@@ -236,11 +234,10 @@ def _parse_names(value: Any, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _parse_list(row: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
-    value = row.get(key, ())
+def _parse_centre(value: Any, joints: tuple[str, ...], where: str) -> tuple[int, ...]:
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"{where}: {key} is a list of joints, got {value!r}")
-    return value
+        raise ConfigError(f"{where}: centre is a list of joints, got {value!r}")
+    return tuple(_parse_joint(joint, joints, where, "centre") for joint in value)
 
 
 def _parse_joint(value: Any, joints: tuple[str, ...], where: str, what: str) -> int:

@@ -391,6 +391,8 @@ def _subtract_pairs(
     vectors = []
     for a, b in pairs:
         if a in index and b in index:
-            both = valid[:, index[a]] & valid[:, index[b]]
-            vectors.append(torch.where(both[:, None], joints[:, index[a]] - joints[:, index[b]], torch.nan))
+            are_valid = valid[:, index[a]] & valid[:, index[b]]
+            vectors.append(
+                torch.where(are_valid[:, None], joints[:, index[a]] - joints[:, index[b]], torch.nan)
+            )
     return vectors

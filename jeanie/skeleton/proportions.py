@@ -54,8 +54,8 @@ def _measure_bones(
     core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "frame 15"]
 ) -> Float[Tensor, " bone"]:
     """Return the median length of every bone; NaN for a bone that no frame shows."""
-    both = known[:, _PARENT] & known[:, _CHILD]
-    lengths = torch.where(both, (core[:, _CHILD] - core[:, _PARENT]).norm(dim=-1), torch.nan)
+    are_known = known[:, _PARENT] & known[:, _CHILD]
+    lengths = torch.where(are_known, (core[:, _CHILD] - core[:, _PARENT]).norm(dim=-1), torch.nan)
     return lengths.nanmedian(0).values
 
 
@@ -104,9 +104,11 @@ def find_uneven_bones(core: Float[Tensor, "frame 15 3"], known: Bool[Tensor, "fr
         lengths = []
         for side in ("left", "right"):
             a, b = (CORE.index(end.format(side=side)) for end in ends)
-            both = known[:, a] & known[:, b]
+            are_known = known[:, a] & known[:, b]
             lengths.append(
-                float((core[both, a] - core[both, b]).norm(dim=-1).nanmedian()) if both.any() else 0.0
+                float((core[are_known, a] - core[are_known, b]).norm(dim=-1).nanmedian())
+                if are_known.any()
+                else 0.0
             )
         if min(lengths) > 0 and max(lengths) > _UNEVEN * min(lengths):
             uneven.append(name)

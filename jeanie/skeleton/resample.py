@@ -71,10 +71,10 @@ def interpolate(
     low = positions.floor().long()
     weight = positions - low
     high = torch.where(weight > 0, low + 1, low)
-    both = valid[low] & valid[high]
+    are_valid = valid[low] & valid[high]
     factor = weight.to(joints.dtype).reshape(-1, *[1] * (joints.ndim - 1))
     mixed = joints[low] + factor * (joints[high] - joints[low])
-    return torch.where(both[..., None], mixed, 0.0), both
+    return torch.where(are_valid[..., None], mixed, 0.0), are_valid
 
 
 def _find_neighbours(

@@ -55,22 +55,22 @@ def _copy_positions(joints: Tensor, valid: Tensor | None, layout: Layout) -> Ten
 
 def _compute_bones(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     parents = [joint if parent < 0 else parent for joint, parent in enumerate(layout.parents)]
-    both = None if valid is None else valid & valid[..., parents]
-    return zero_missing(joints - joints[..., parents, :], both)
+    are_valid = None if valid is None else valid & valid[..., parents]
+    return zero_missing(joints - joints[..., parents, :], are_valid)
 
 
 def _compute_displacements(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     steps = joints[..., 1:, :, :] - joints[..., :-1, :, :]
-    both = None if valid is None else valid[..., 1:, :] & valid[..., :-1, :]
-    return torch.cat([torch.zeros_like(joints[..., :1, :, :]), zero_missing(steps, both)], dim=-3)
+    are_valid = None if valid is None else valid[..., 1:, :] & valid[..., :-1, :]
+    return torch.cat([torch.zeros_like(joints[..., :1, :, :]), zero_missing(steps, are_valid)], dim=-3)
 
 
 def _compute_velocities(joints: Tensor, valid: Tensor | None, layout: Layout) -> Tensor:
     if joints.shape[-3] == 1:
         return torch.zeros_like(joints)
     steps = _compute_displacements(joints, valid, layout)[..., 1:, :, :]
-    both = None if valid is None else valid[..., 2:, :] & valid[..., :-2, :]
-    middle = zero_missing((joints[..., 2:, :, :] - joints[..., :-2, :, :]) / 2, both)
+    are_valid = None if valid is None else valid[..., 2:, :] & valid[..., :-2, :]
+    middle = zero_missing((joints[..., 2:, :, :] - joints[..., :-2, :, :]) / 2, are_valid)
     return torch.cat([steps[..., :1, :, :], middle, steps[..., -1:, :, :]], dim=-3)
 
 

@@ -229,9 +229,9 @@ class SplitTraining:
         write_checkpoint(self.folder / "last", self.learner, state)
 
 
-def _is_due(every: int, before: int, now: int) -> bool:
+def _is_due(interval: int, before: int, now: int) -> bool:
     """Return whether a multiple of ``every`` lies after ``before`` and not after ``now``."""
-    return now // every > before // every
+    return now // interval > before // interval
 
 
 def _describe_step(step: Step, state: TrainingState, accuracy: Estimate | None) -> dict[str, Any]:

@@ -4,10 +4,9 @@ import csv
 import inspect
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
+from browser import needs_browser, read_page
 from json_output import SCHEMA, check
 from jsonschema import Draft202012Validator
 from movements import join_clips, open_clip
@@ -20,12 +19,11 @@ from jeanie.cli.app import COMMANDS, app
 from jeanie.cli.terminal import LogProgress
 from jeanie.datasets.formats.npz import write_npz
 from jeanie.fewshot.model import FewShotModel
-from jeanie.recogniser.explain.hits_page import render_hits_page
+from jeanie.recogniser.explain.hits_page import write_hits_page
 from jeanie.recogniser.recogniser import Recogniser
 from jeanie.skeleton import LAYOUTS, Motion
 from jeanie.training.recipes import PRETRAINED_MODEL
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LONG_NAME = (
     "a_recording_with_a_name_that_is_much_longer_than_the_eighty_columns_of_a_narrow_terminal_window.npz"
 )
@@ -168,14 +166,15 @@ def test_label_and_recognise_speak_the_same_language(folder, tmp_path):
     assert check("error", run("recognise", "nowhere.npz", "--json").stdout)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
+@needs_browser
 def test_a_browser_sorts_filters_and_exports(tmp_path):
     motion = open_clip("wave")
     rows = [
         {"file": name, "start_s": 0.0, "end_s": 1.5, "label": None, "confidence": sure, "distance": sure}
         for name, sure in ((EVIL, 0.2), ('b, "quoted"', 0.9), ("c", 0.6))
     ]
-    text = render_hits_page(rows, [motion] * 3, title=EVIL, kind="Labels", threshold=0.5)
+    page = tmp_path / "page.html"
+    text = write_hits_page(page, rows, [motion] * 3, title=EVIL, kind="Labels", threshold=0.5).read_text()
     act = """<script>addEventListener("load", () => {
       document.querySelector('[data-part="all"]').click();
       const order = () => [...document.querySelectorAll('[data-part="hits"] > li')].map((item) => item.textContent);
@@ -195,18 +194,8 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
       document.documentElement.dataset.csv = decodeURIComponent(document.querySelector('[data-part="export"]').href);
     });</script>"""
     policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', text)[0]
-    page = tmp_path / "page.html"
     page.write_text(text.replace(policy, "").replace("</body>", act + "</body>"))
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    shown = subprocess.run(
-        [*command, "--dump-dom", page.as_uri() + "#still"], capture_output=True, text=True, timeout=120
-    ).stdout
+    shown = read_page(page.as_uri() + "#still", tmp_path / "profile").stdout
     assert re.search(r'<html[^>]* data-ready="1"', shown)
     assert re.search(r'<html[^>]* data-errors="0"', shown)
     assert "<img" not in shown
@@ -219,8 +208,9 @@ def test_a_browser_sorts_filters_and_exports(tmp_path):
     assert [row["file"] for row in csv.DictReader(exported.splitlines())] == ['b, "quoted"', "c"]
 
 
-def test_a_page_without_results_opens():
-    assert "0 of" not in render_hits_page([], [], title="nothing", kind="Labels")
+def test_a_page_without_results_opens(tmp_path):
+    page = write_hits_page(tmp_path / "page.html", [], [], title="nothing", kind="Labels")
+    assert "0 of" not in page.read_text()
 
 
 def test_csv_and_latex_survive_special_characters():

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -11,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from browser import needs_browser, read_page
 from scipy import stats
 
 from jeanie.datasets.synthetic.dataset import open_synthetic
@@ -29,7 +28,6 @@ from jeanie.fewshot.model import FewShotModel
 
 EVIL = '<script>alert("x")</script>'
 CLASSES = ("bow", "clap", EVIL)
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def rows_of(right, *, splits=1, episodes=1, seed=0):
@@ -362,16 +360,13 @@ def test_the_page_needs_nothing_else_and_runs_no_script_of_others(evaluation):
     assert "alert" not in re.sub(r"&lt;script&gt;alert|\\u003cscript>alert", "", page)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser: chromium or chromium-browser is not in PATH")
+@needs_browser
 def test_the_page_works_in_a_browser(evaluation, tmp_path):
     _, reports, examples, _, _ = evaluation
     page = write_html(reports, tmp_path / "page.html", examples=examples)
-    done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-         "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=4000",
-         "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+    flags = ("--disable-dev-shm-usage", "--enable-logging=stderr", "--virtual-time-budget=4000")
+    done = read_page(page.as_uri(), tmp_path / "profile", *flags)
+    assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     reader = Tags()
     reader.feed(done.stdout)

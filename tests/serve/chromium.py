@@ -1,16 +1,15 @@
 """The page of ``jeanie serve`` in Chromium: its fixtures, and what tests do with it."""
 
 import os
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, needs_browser
 from running import run_service
 
 ROOT = Path(__file__).resolve().parents[2]
 VIDEOS = Path(os.environ.get("JEANIE_DATA", "")) / "video"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MODEL = ROOT / "jeanie/serve/static/vendor/pose_landmarker_lite.task"
 AXE = ROOT / "build/axe.min.js"
 PATIENCE = 240  # seconds until a condition must hold; a busy machine is slow
@@ -21,7 +20,7 @@ FLAGS = [
 ]  # fmt: skip
 
 NEEDS = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no browser: chromium is not in PATH"),
+    needs_browser,
     pytest.mark.skipif(not MODEL.exists() or not AXE.exists(), reason="no pose model: run make web"),
     pytest.mark.skipif(not VIDEOS.exists(), reason="no videos in $JEANIE_DATA/video"),
 ]

@@ -267,10 +267,10 @@ class Archive(Sequence[Motion]):
             return [self._read_motion(index) for index in numbers]  # with all checks of a motion
         motions, start = [], 0
         for (index, row, shape), part in zip(clips, masks, strict=True):
-            own = positions[start : start + len(part)].reshape(shape)
+            clip_joints = positions[start : start + len(part)].reshape(shape)
             motions.append(
                 Motion.from_checked(
-                    torch.from_numpy(own), self.layouts[row.layout], torch.from_numpy(part.reshape(shape[:3])),
+                    torch.from_numpy(clip_joints), self.layouts[row.layout], torch.from_numpy(part.reshape(shape[:3])),
                     self._list_tags(index, row), None if math.isnan(row.rate) else row.rate,
                 )
             )  # fmt: skip
@@ -392,8 +392,8 @@ def _map_array(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
         raise DataError(f"{path}: cannot be mapped: {error}") from None
     length = len(memory)
     start = len(format_header(dtype, 0))
-    count, rest = divmod(length - start, dtype.itemsize)
-    if length < start or rest or memory[:start] != format_header(dtype, count):
+    count, remainder = divmod(length - start, dtype.itemsize)
+    if length < start or remainder or memory[:start] != format_header(dtype, count):
         raise DataError(
             f"{path}: expected a flat npy array of {dtype} and nothing else; prepare the archive again"
         )

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from jeanie.datasets.formats.build import make_motion
-from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.json_files import expect_type, read_json_lines, to_array
-from jeanie.datasets.formats.keypoints import MAX_PERSONS
+from jeanie.datasets.formats.keypoints import MAX_PERSONS, place_by_id
 from jeanie.datasets.formats.units import estimate_frame_rate, get_metres_per_unit, rotate_to_y_up
 from jeanie.datasets.rig_names import normalise_name
 from jeanie.errors import DataError
@@ -48,15 +47,11 @@ def read_azure_kinect(
     ]
     points = to_array(path, positions, (None, len(file_layout), 3), "joint_positions of the bodies")
     ids = [str(body.get("body_id", 0)) for body in flat]
-    person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
-    check_size(path, len(frames), len(person_of), len(file_layout))
-    positions_by_frame = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
-    frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
-    positions_by_frame[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
+    joints = place_by_id(path, points * get_metres_per_unit(unit), list(map(len, bodies)), ids)
     stamps = [frame.get("timestamp_usec", frame.get("timestamp_us")) for frame in frames]
     is_timed = all(isinstance(stamp, int | float) and abs(stamp) < 1e18 for stamp in stamps)
     rate = estimate_frame_rate(np.array(stamps, np.float64), 1e-6) if is_timed else None
-    return make_motion(path, rotate_to_y_up(positions_by_frame, up), file_layout, rate=rate)
+    return make_motion(path, rotate_to_y_up(joints, up), file_layout, rate=rate)
 
 
 def _list_bodies(path: Path, frame: Any) -> list[dict[str, Any]]:

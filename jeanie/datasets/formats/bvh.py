@@ -107,8 +107,8 @@ def parse_bvh(path: str | Path) -> tuple[Hierarchy, NDArray[np.float64], float |
                 f"{path}: {frames} frames x {len(hierarchy.names)} joints is more than a BVH file may hold "
                 f"({get_point_limit(path) // 2} points); cut the recording into clips"
             )
-        rest = (line for _, line in lines)
-        rows = parse_rows(path, rest, width=hierarchy.width, first_line=first, max_rows=frames)
+        data_lines = (line for _, line in lines)
+        rows = parse_rows(path, data_lines, width=hierarchy.width, first_line=first, max_rows=frames)
     if len(rows) != frames:
         more = "more" if len(rows) > frames else str(len(rows))
         raise DataError(f"{path}: 'Frames: {frames}' but {more} rows follow; the file may be cut or joined")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.frame_folders import read_frame_folder
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
 from jeanie.datasets.formats.keypoints import (
     MAX_PERSONS,
     make_keypoint_motion,
+    place_by_id,
     place_persons,
     select_best_two,
 )
@@ -57,11 +57,8 @@ def read_coco(path: str | Path, *, layout: Layout | None = None) -> Motion:
     ids = [next((str(person[key]) for key in _ID_KEYS if key in person), None) for person in flat]
     frame_of = np.repeat(np.arange(len(frames)), counts)
     if None not in ids and len(set(zip(frame_of.tolist(), ids, strict=True))) == len(ids):
-        person_of = {person: index for index, person in enumerate(dict.fromkeys(ids))}
-        check_size(path, len(frames), len(person_of), len(file_layout))
-        placed_points = np.full((len(frames), len(person_of), len(file_layout), 3), np.nan)
-        placed_points[frame_of, [person_of[person] for person in ids]] = points
-        bodies = placed_points[..., :2], np.nan_to_num(placed_points[..., 2])
+        points_by_frame = place_by_id(path, points, counts, ids)
+        bodies = points_by_frame[..., :2], np.nan_to_num(points_by_frame[..., 2])
     else:
         bodies = select_best_two(
             *place_persons(path, np.arange(len(frames)), counts, points[..., :2], points[..., 2])

@@ -4,14 +4,13 @@ import gzip
 import zlib
 from pathlib import Path
 
-from jeanie.datasets.formats.files import open_errors
+from jeanie.datasets.formats.files import open_errors, read_chunks
 from jeanie.errors import DataError
 
 __all__ = ["GZIP_MAGIC", "decompress", "is_compressed", "read_compressed_head"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_BYTES = 2**28
-_CHUNK_BYTES = 2**20
 
 
 def is_compressed(path: Path) -> bool:
@@ -39,17 +38,11 @@ def decompress(path: Path, folder: Path) -> Path:
         DataError: The file is damaged, or its content is too large.
     """
     copy = folder / (path.name[:-3] if path.name.lower().endswith(".gz") else path.name)
-    size = 0
+    too_large = f"{path}: more than {MAX_BYTES} bytes after decompression; cut it into clips"
     with open_errors(path):
         try:
             with gzip.open(path) as source, copy.open("wb") as target:
-                while chunk := source.read(_CHUNK_BYTES):
-                    size += len(chunk)
-                    if size > MAX_BYTES:
-                        raise DataError(
-                            f"{path}: more than {MAX_BYTES} bytes after decompression; cut it into clips"
-                        )
-                    target.write(chunk)
+                target.writelines(read_chunks(source, MAX_BYTES, too_large))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{path}: not a readable gzip file: {error}") from None
     return copy

@@ -96,8 +96,8 @@ def read_header(path: Path, lines: Iterator[str]) -> Header:
             if _has_points(merged_titles or titles):
                 return _finish(path, head, at, titles, merged_titles, delimiter, lines)
             if size_of := find_point_cells(titles, head[at + 1 : at + 1 + _SAMPLE], delimiter):
-                rest = expand_lines(chain(head[at + 1 :], lines), size_of, delimiter)
-                return Header(name_coordinates(titles, size_of), delimiter, rest, at + 2)
+                data_lines = expand_lines(chain(head[at + 1 :], lines), size_of, delimiter)
+                return Header(name_coordinates(titles, size_of), delimiter, data_lines, at + 2)
             first = (at, titles) if first is None and not text.startswith("#") else first
     number, titles = first or (0, [])
     raise DataError(
@@ -124,10 +124,10 @@ def _finish(
     if at < len(head) and (units := _parse_units(path, at + 1, head[at], delimiter, len(titles))):
         titles = [f"{title} ({unit})" if unit else title for title, unit in zip(titles, units, strict=True)]
         at += 1
-    rest: Iterator[str] = chain(head[at:], lines)
+    data_lines: Iterator[str] = chain(head[at:], lines)
     if delimiter == " ":
-        rest = (" ".join(line.split()) + "\n" for line in rest)
-    return Header(titles, delimiter, rest, at + 1)
+        data_lines = (" ".join(line.split()) + "\n" for line in data_lines)
+    return Header(titles, delimiter, data_lines, at + 1)
 
 
 def has_point_titles(path: Path, lines: Iterator[str]) -> bool:

@@ -186,8 +186,8 @@ def _read_headerless(path: Path, header: Header, layout: Layout | None, up: str 
             f"{path}, line {header.first_line}: {width} numbers and no header; expected columns such as head_x, "
             f"head_y, head_z, or rows of {', '.join(map(str, _HEADERLESS))} numbers; or give a layout"
         )
-    rest = (line.rstrip(ends) for line in header.lines)
-    rows = parse_rows(path, rest, width=width, first_line=header.first_line, delimiter=delimiter)
+    data_lines = (line.rstrip(ends) for line in header.lines)
+    rows = parse_rows(path, data_lines, width=width, first_line=header.first_line, delimiter=delimiter)
     return make_array_motion(path, rows, layout=layout, up=up)
 
 

@@ -7,7 +7,9 @@ checks sizes while it reads, not only those that the file declares.
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO
 
 from jeanie.errors import DataError, JeanieError
 
@@ -21,6 +23,7 @@ __all__ = [
     "open_errors",
     "parser_errors",
     "read_bytes",
+    "read_chunks",
 ]
 
 SMALL_FILE_BYTES = 2**26
@@ -28,6 +31,7 @@ SMALL_FILE_BYTES = 2**26
 MAX_POINTS = 2**26
 MAX_SMALL_FILE_POINTS = 2**23
 _MIN_JOINTS = 8  # a skeleton with fewer joints may have as many frames as one with 8
+_CHUNK_BYTES = 2**16
 
 
 def is_small_file(path: Path) -> bool:
@@ -62,6 +66,16 @@ def read_bytes(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise DataError(f"{path}: larger than {limit} bytes, too much for one recording; cut it into clips")
     return data
+
+
+def read_chunks(file: IO[bytes] | BufferedIOBase, limit: int, too_large: str) -> Iterator[bytes]:
+    """Yield an open file in chunks; more than ``limit`` bytes are a DataError with the text ``too_large``."""
+    size = 0
+    while chunk := file.read(_CHUNK_BYTES):
+        size += len(chunk)
+        if size > limit:
+            raise DataError(too_large)
+        yield chunk
 
 
 @contextmanager

@@ -304,11 +304,11 @@ def _compute_local(
         return np.broadcast_to(transform[:3, 3], (len(times), 3)), np.broadcast_to(
             transform[:3, :3], (len(times), 3, 3)
         )
-    rest = {"translation": [0.0] * 3, "rotation": [0.0, 0.0, 0.0, 1.0], "scale": [1.0] * 3}
+    defaults = {"translation": [0.0] * 3, "rotation": [0.0, 0.0, 0.0, 1.0], "scale": [1.0] * 3}
     values = {}
     for kind, width in _CHANNELS.items():
         curve = curves.get((index, kind))
-        fixed = np.array(node.get(kind, rest[kind]), np.float64).reshape(width)
+        fixed = np.array(node.get(kind, defaults[kind]), np.float64).reshape(width)
         values[kind] = (
             np.broadcast_to(fixed, (len(times), width))
             if curve is None

@@ -21,6 +21,7 @@ __all__ = [
     "MAX_PERSONS",
     "convert_image_points",
     "make_keypoint_motion",
+    "place_by_id",
     "place_persons",
     "select_best_two",
 ]
@@ -86,6 +87,19 @@ def place_persons(
     points[np.repeat(places, persons_of), index] = pose
     scores[np.repeat(places, persons_of), index] = score
     return points, scores
+
+
+def place_by_id(path: Path, points: Floats, counts: Sequence[int], ids: Sequence[object]) -> Floats:
+    """Arrange points [body, joint, axis] as [frame, person, joint, axis]; bodies with the same id are one person.
+
+    ``counts`` is the number of bodies per frame; the points of a person who is not in a frame are NaN.
+    """
+    person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
+    check_size(path, len(counts), len(person_of), points.shape[1])
+    points_by_frame = np.full((len(counts), len(person_of), *points.shape[1:]), np.nan)
+    frame_of = np.repeat(np.arange(len(counts)), counts)
+    points_by_frame[frame_of, [person_of[body] for body in ids]] = points
+    return points_by_frame
 
 
 def make_keypoint_motion(

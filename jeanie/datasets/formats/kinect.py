@@ -53,7 +53,7 @@ def read_msr_world(path: str | Path, *, layout: Layout | None = None) -> Motion:
     The confidence is not used: it is 0 also for joints with correct positions.
     """
     path = Path(path)
-    rows = _split_frames(path, read_rows(path, (4,)), 20)
+    rows = _read_frames(path)
     return make_motion(path, rows[..., :3], LAYOUTS["msr20"], layout=layout, rate=15.0)
 
 
@@ -65,7 +65,7 @@ def read_msr_screen(path: str | Path, *, layout: Layout | None = None) -> Motion
     Kinect v1 gives them, so u grows with x. Pixels are whole numbers: the error is about 5 mm.
     """
     path = Path(path)
-    rows = _split_frames(path, read_rows(path, (4,)), 20)
+    rows = _read_frames(path)
     z = rows[..., 2] / DEPTH_UNITS_PER_METRE
     x = (rows[..., 0] - CENTRE_PX[0]) * z / FOCAL_PX
     y = (CENTRE_PX[1] - rows[..., 1]) * z / FOCAL_PX
@@ -75,14 +75,15 @@ def read_msr_screen(path: str | Path, *, layout: Layout | None = None) -> Motion
     return make_motion(path, joints, LAYOUTS["msr20"], layout=layout, valid=valid, rate=15.0)
 
 
-def _split_frames(path: Path, rows: NDArray[np.float64], joints: int) -> NDArray[np.float64]:
-    """Return rows of joints [row, column] as [frame, 1, joint, column]."""
-    if len(rows) % joints:
+def _read_frames(path: Path) -> NDArray[np.float64]:
+    """Return the numbers of a file of MSRAction3D as [frame, 1, joint, column]."""
+    rows = read_rows(path, (4,))
+    frames, remainder = divmod(len(rows), 20)
+    if remainder:
         raise DataError(
-            f"{path}: ends after {len(rows) % joints} of the {joints} rows of frame {len(rows) // joints}; "
-            "it is cut off or damaged"
+            f"{path}: ends after {remainder} of the 20 rows of frame {frames}; it is cut off or damaged"
         )
-    return rows.reshape(-1, 1, joints, rows.shape[1])
+    return rows.reshape(-1, 1, 20, 4)
 
 
 def read_action_pairs(path: str | Path, *, layout: Layout | None = None) -> Motion:

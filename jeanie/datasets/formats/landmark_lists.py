@@ -35,8 +35,8 @@ def parse_person(path: Path, person: Any, file_layout: Layout) -> Any:
     if not isinstance(person, list):
         return person
     if person and all(isinstance(value, int | float) for value in person):
-        size, rest = divmod(len(person), len(file_layout))
-        if rest or size < 2:
+        size, remainder = divmod(len(person), len(file_layout))
+        if remainder or size < 2:
             return person
         return [_pad(person[at : at + min(3, size)]) for at in range(0, len(person), size)]
     person = [[None] * 3 if point is None else point for point in person]

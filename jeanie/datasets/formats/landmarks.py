@@ -78,9 +78,9 @@ def _are_metres(points: Floats) -> bool:
 
 def find_up(points: Floats) -> str:
     """Return "-y" if head and shoulders have a smaller y than the hips in most frames, as in images, else "y"."""
-    both = _average(points, _UPPER)[:, 1] - _average(points, _HIPS)[:, 1]
-    both = both[np.isfinite(both)]
-    return "y" if len(both) and float(np.median(both)) > 0 else "-y"
+    heights = _average(points, _UPPER)[:, 1] - _average(points, _HIPS)[:, 1]
+    heights = heights[np.isfinite(heights)]
+    return "y" if len(heights) and float(np.median(heights)) > 0 else "-y"
 
 
 def _average(points: Floats, joints: list[int]) -> Floats:

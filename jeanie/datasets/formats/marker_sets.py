@@ -180,6 +180,6 @@ def _compute_hips(
 
 def _make_orthogonal(vector: Floats, side: Floats) -> Floats:
     """Return the unit vector of the part of ``vector`` that is orthogonal to the unit vector ``side``."""
-    rest = vector - (vector * side).sum(-1, keepdims=True) * side
-    unit: Floats = rest / np.maximum(np.linalg.norm(rest, axis=-1, keepdims=True), 1e-9)
+    perpendicular = vector - (vector * side).sum(-1, keepdims=True) * side
+    unit: Floats = perpendicular / np.maximum(np.linalg.norm(perpendicular, axis=-1, keepdims=True), 1e-9)
     return unit

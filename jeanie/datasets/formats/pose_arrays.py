@@ -152,8 +152,8 @@ def _split_rows(path: Path, array: NDArray[Any], layout: Layout | None) -> NDArr
     joints = len(MEDIAPIPE) if layout is None else len(layout)
     if layout is None and array.shape[1] in [3 * count for count in _HOLISTIC]:
         joints = array.shape[1] // 3
-    values, rest = divmod(array.shape[1], joints)
-    if rest or not 2 <= values <= MAX_VALUES:
+    values, remainder = divmod(array.shape[1], joints)
+    if remainder or not 2 <= values <= MAX_VALUES:
         raise DataError(
             f"{path}: rows of {array.shape[1]} numbers; expected {joints} joints x 2 to {MAX_VALUES} values; "
             "give layout=, a name or a layout file that lists the joints"

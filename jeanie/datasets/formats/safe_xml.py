@@ -1,18 +1,18 @@
 """XML from untrusted files: no document types, so no entities, and limits on depth, elements and text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
 from xml.parsers import expat
 
+from jeanie.datasets.formats.files import read_chunks
 from jeanie.errors import DataError
 
 __all__ = ["parse_xml"]
 
 MAX_DEPTH = 64
 MAX_TEXT = 2**20  # characters of one element
-_CHUNK_BYTES = 2**16
 
 
 def parse_xml(
@@ -73,21 +73,11 @@ def parse_xml(
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = add_text, refuse
     try:
-        for chunk in _read_chunks(path, file, max_bytes):
+        too_large = f"{path}: larger than {max_bytes} bytes, too much for one recording; cut it into clips"
+        for chunk in read_chunks(file, max_bytes, too_large):
             parser.Parse(chunk, False)
         parser.Parse(b"", True)
     except (expat.ExpatError, ValueError, LookupError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}, line {parser.CurrentLineNumber}: not XML: {str(error)[:120]}") from None
-
-
-def _read_chunks(path: Path, file: IO[bytes] | BufferedIOBase, max_bytes: int) -> Iterator[bytes]:
-    size = 0
-    while chunk := file.read(_CHUNK_BYTES):
-        size += len(chunk)
-        if size > max_bytes:
-            raise DataError(
-                f"{path}: larger than {max_bytes} bytes, too much for one recording; cut it into clips"
-            )
-        yield chunk

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from jeanie.datasets.formats.build import make_motion
-from jeanie.datasets.formats.files import check_size
 from jeanie.datasets.formats.json_files import expect_type, list_numbered, read_json_lines, to_array
-from jeanie.datasets.formats.keypoints import MAX_PERSONS
+from jeanie.datasets.formats.keypoints import MAX_PERSONS, place_by_id
 from jeanie.datasets.formats.units import estimate_frame_rate, get_metres_per_unit, rotate_to_y_up
 from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
@@ -58,12 +57,8 @@ def read_zed(
         points = points[:, _BODY_70]
     file_layout = layout or _LAYOUTS[count]
     ids = [str(body.get("id", 0)) for body in flat]
-    person_of = {body: index for index, body in enumerate(dict.fromkeys(ids))}
-    check_size(path, len(frames), len(person_of), points.shape[1])
-    positions_by_frame = np.full((len(frames), len(person_of), *points.shape[1:]), np.nan)
-    frame_of = np.repeat(np.arange(len(frames)), [len(persons) for persons in bodies])
-    positions_by_frame[frame_of, [person_of[body] for body in ids]] = points * get_metres_per_unit(unit)
-    joints = rotate_to_y_up(positions_by_frame, up)
+    joints = place_by_id(path, points * get_metres_per_unit(unit), list(map(len, bodies)), ids)
+    joints = rotate_to_y_up(joints, up)
     if up == "y":
         joints = joints * [-1.0, 1.0, -1.0]  # with y up, ZED's camera looks along -z
     return make_motion(path, joints, file_layout, rate=_find_rate(frames))

@@ -247,8 +247,8 @@ def _list_view_angles(model: FewShotModel, alignment: Alignment) -> Float[Tensor
     azimuths, altitudes = torch.tensor(views.azimuths), torch.tensor(views.altitudes)
     if isinstance(views, EulerSimple):
         level, ahead = torch.zeros(len(azimuths)), torch.zeros(len(altitudes))
-        both = torch.stack((torch.cat((azimuths, ahead)), torch.cat((level, altitudes))), 1)
-        return both[indices[:, 0]]
+        angles = torch.stack((torch.cat((azimuths, ahead)), torch.cat((level, altitudes))), 1)
+        return angles[indices[:, 0]]
     return torch.stack(
         [(azimuths, altitudes)[axis % 2][indices[:, axis]] for axis in range(indices.shape[1])], 1
     )

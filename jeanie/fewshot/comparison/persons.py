@@ -38,8 +38,8 @@ def compare_persons(query: Features, support: Features, compare: Compare) -> Flo
     if len(rows) and len(columns):
         straight = table[rows][:, columns] + compare(q1[rows], s1[columns])
         crossed = compare(q0[rows], s1[columns]) + compare(q1[rows], s0[columns])
-        both = best[rows].index_copy(1, columns, torch.minimum(straight, crossed) / 2)
-        best = best.index_copy(0, rows, both)
+        pair_distances = best[rows].index_copy(1, columns, torch.minimum(straight, crossed) / 2)
+        best = best.index_copy(0, rows, pair_distances)
     return best
 
 

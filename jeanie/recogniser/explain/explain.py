@@ -241,7 +241,7 @@ def _find_nearest_pairs(model: FewShotModel, query: Motion, support: Motion) -> 
     distances = model.distances(left, right)
     query_persons, support_persons = min(
         product(combinations(range(len(left)), count), permutations(range(len(right)), count)),
-        key=lambda both: float(distances[list(both[0]), list(both[1])].sum()),
+        key=lambda pairing: float(distances[list(pairing[0]), list(pairing[1])].sum()),
     )
     return tuple(zip(query_persons, support_persons, strict=True))
 

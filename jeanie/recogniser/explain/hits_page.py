@@ -12,7 +12,7 @@ from jeanie.recogniser.explain.bodies import compute_bodies
 from jeanie.recogniser.explain.page import apply_height, describe_stage, encode_poses
 from jeanie.skeleton.motion import Motion
 
-__all__ = ["ANIMATED", "render_hits_page", "write_hits_page"]
+__all__ = ["ANIMATED", "write_hits_page"]
 
 ANIMATED = 300
 """Largest number of animated results; more would make the page slow."""
@@ -30,23 +30,10 @@ def write_hits_page(
     kind: str,
     threshold: float = 0.0,
 ) -> Path:
-    """Write the page of results; see ``render_hits_page``."""
-    page = render_hits_page(rows, motions, title=title, kind=kind, threshold=threshold)
-    write_atomically(path, page.encode())
-    return path
-
-
-def render_hits_page(
-    rows: Sequence[Mapping[str, Any]],
-    motions: Sequence[Motion],
-    *,
-    title: str,
-    kind: str,
-    threshold: float = 0.0,
-) -> str:
-    """Return the page as text; names from files are escaped.
+    """Write the page of results; names from files are escaped.
 
     Args:
+        path: The file to write.
         rows: Results with ``file``, ``start_s``, ``end_s``, ``label``, ``confidence`` and ``distance``.
         motions: The motion of each row; rows after the first ``ANIMATED`` have none.
         title: Title of the page.
@@ -61,7 +48,7 @@ def render_hits_page(
         {key: row.get(key) for key in keys} | (scenes[number][1] if number < len(scenes) else {})
         for number, row in enumerate(rows)
     ]
-    return fill_page(
+    page = fill_page(
         "jeanie.recogniser.explain",
         "hits.html",
         style=("page.css", "hits.css"),
@@ -71,6 +58,8 @@ def render_hits_page(
         kind=escape(kind),
         more=_describe_rest(len(rows)),
     )
+    write_atomically(path, page.encode())
+    return path
 
 
 def _describe_rest(count: int) -> str:

@@ -156,17 +156,17 @@ def _bound_some_squares(
         images.append(features.mirrored.values[0])
     count, tau, blocks = len(images), images[0].shape[0], rows["values"].shape[1]
     sides = torch.cat(images).float()
-    tables, unit, own = _multiply_blocks(sides, rows, buffer)
-    others = sides.square().sum(-1)
+    tables, unit, row_maximum = _multiply_blocks(sides, rows, buffer)
+    query_squares = sides.square().sum(-1)
     if quick:
-        costs = (unit[:, None] * tables.amin(1)).add_(others).clamp_min_(0)
+        costs = (unit[:, None] * tables.amin(1)).add_(query_squares).clamp_min_(0)
         sums, steps = costs.unflatten(1, (count, tau)).sum(2), tau
     else:
-        tables += (others / unit[:, None])[:, None]
+        tables += (query_squares / unit[:, None])[:, None]
         band = getattr(model.config.align, "band", None)
         paths = [align(table, gamma=0, band=band) for table in tables.unflatten(2, (count, tau)).unbind(2)]
         sums, steps = unit[:, None] * torch.stack(paths, 1), tau + blocks - 1
-    largest = float(own + others.max())
+    largest = float(row_maximum + query_squares.max())
     least = np.maximum(sums.double().numpy() - steps * _PRODUCT_SLACK * largest, 0)
     return _subtract_errors(model, query, rows, least, steps, query.error)
 

@@ -158,8 +158,8 @@ def build_index(
         if samples:
             index = open_index(new, path.parent)
             assert index is not None
-            drawn = draw_samples(recipe, index, seconds, stretch, samples, progress)
-            seal_description(new, index.about | measure_recall(index, drawn, recall))
+            drawn_samples = draw_samples(recipe, index, seconds, stretch, samples, progress)
+            seal_description(new, index.about | measure_recall(index, drawn_samples, recall))
         sync_folder(new)
         replace_folder(new, path)
     except BaseException:
@@ -167,8 +167,8 @@ def build_index(
         raise
     size = sum(file.stat().st_size for file in path.iterdir())
     count = sum(map(len, learnt.centroids.values()))
-    done = open_index(path)
-    measured_recall = None if done is None else done.recall
+    new_index = open_index(path)
+    measured_recall = None if new_index is None else new_index.recall
     return IndexReport(path, total, added, removed, count, size, measured_recall, tuple(bad))
 
 
@@ -254,7 +254,7 @@ def _encode_files(
     old: SearchIndex | None,
     learnt: _Learnt,
     jobs: int,
-    cluster: str | None = None,
+    cluster: str | None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Return codes and cells of all windows; those of known files are copied from the old index."""
     total, width = sum(file.count for file in files), len(learnt.codec.low)

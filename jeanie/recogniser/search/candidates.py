@@ -168,10 +168,10 @@ def _choose(
     for at in waiting.tolist():
         clip, start, end = windows[at].tolist()
         bound = float(bounds[at])
-        rivals = by_clip.get(clip, ())
+        selected = by_clip.get(clip, ())
         candidate = Window(bound, clip, start, end)
         if not any(
-            other.distance < bound and compute_overlap(candidate, other) > overlap for other in rivals
+            other.distance < bound and compute_overlap(candidate, other) > overlap for other in selected
         ):
             positions.append(at)
             if len(positions) == count:

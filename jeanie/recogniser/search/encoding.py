@@ -157,15 +157,15 @@ class _Input:
 
 def _take(waiting: list[_Input], count: int) -> list[_Input]:
     """Remove and return the first ``count`` windows."""
-    taken: list[_Input] = []
+    first_inputs: list[_Input] = []
     while count:
         first = waiting.pop(0)
         if len(first) > count:
-            first, rest = first.split(count)
-            waiting.insert(0, rest)
-        taken.append(first)
+            first, remaining = first.split(count)
+            waiting.insert(0, remaining)
+        first_inputs.append(first)
         count -= len(first)
-    return taken
+    return first_inputs
 
 
 def _encode_inputs(

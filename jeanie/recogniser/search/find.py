@@ -265,16 +265,16 @@ def _refine_matches(
     One match of each clip at a time, so that the segments of all clips are encoded together.
     """
     for turn in range(max(map(len, by_clip), default=0)):
-        chosen = [
+        candidates_per_clip = [
             _list_candidates(motion, matches, turn, stride, overlap) if turn < len(matches) else []
             for motion, matches in zip(motions, by_clip, strict=True)
         ]
         segments = [
             Segments(None, motion, [(candidate.start, candidate.end) for candidate in candidates])
-            for motion, candidates in zip(motions, chosen, strict=True)
+            for motion, candidates in zip(motions, candidates_per_clip, strict=True)
         ]
         distances = iter(compute_distances(model, query, segments))
-        for matches, candidates in zip(by_clip, chosen, strict=True):
+        for matches, candidates in zip(by_clip, candidates_per_clip, strict=True):
             for candidate in candidates:
                 distance = next(distances)
                 if distance < matches[turn].distance:
@@ -285,7 +285,7 @@ def _list_candidates(
     motion: Motion, matches: Sequence[Match], place: int, stride: float, overlap: float
 ) -> list[Match]:
     """Return other segments near a match that do not overlap the other matches of the clip too much."""
-    match, others = matches[place], [*matches[:place], *matches[place + 1 :]]
+    match, other_matches = matches[place], [*matches[:place], *matches[place + 1 :]]
     lengths = dict.fromkeys(round(factor * (match.end - match.start)) for factor in _LENGTHS)
     places = (_list_segments_around(match, length, len(motion), stride) for length in lengths)
     shifted = (replace(match, start=start, end=end) for start, end in chain.from_iterable(places))
@@ -293,7 +293,7 @@ def _list_candidates(
         candidate
         for candidate in shifted
         if (candidate.start, candidate.end) != (match.start, match.end)
-        and not any(compute_overlap(candidate, other) > overlap for other in others)
+        and not any(compute_overlap(candidate, other) > overlap for other in other_matches)
         and _is_visible(motion, candidate)
     ]
 

@@ -31,7 +31,7 @@ __all__ = ["Searched", "collect_candidates", "find_all", "propose_candidates", "
 
 _LARGE = 500_000  # windows from which an index is used
 _MAIN_COLUMNS = 24  # multiplied for the first bounds of all windows
-_KEPT = 2**20  # windows whose bounds an exact search keeps in memory
+_MAX_CANDIDATES = 2**20  # windows whose bounds an exact search keeps in memory
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def find_all(
     Raises:
         DamagedRows: If a file is damaged.
     """
-    candidates = collect_candidates(model, bounded, files, _KEPT)
+    candidates = collect_candidates(model, bounded, files, _MAX_CANDIDATES)
     try:
         best, compared = find_best(model, query, motions, candidates, k, overlap)
     except CandidatesMissing:
@@ -83,7 +83,7 @@ def collect_candidates(
     Raises:
         DamagedRows: If a file is damaged.
     """
-    kept, has_quick = _Kept(most), False
+    collector, has_quick = _SmallestBounds(most), False
     for some, rows in read_batches(files):
         if query is None:
             bounds = np.full(len(rows), -np.inf, np.float32)
@@ -91,10 +91,10 @@ def collect_candidates(
             quick = compute_quick_bounds(model, query, rows, _MAIN_COLUMNS)
             has_quick |= quick is not None
             bounds = compute_bounds(model, query, rows) if quick is None else quick
-        kept.add(some, bounds)
-    windows, least, numbers = kept.join()
+        collector.add(some, bounds)
+    windows, least, numbers = collector.join()
     if query is None or not has_quick:
-        return Candidates(windows, least, None, kept.seen, kept.floor)
+        return Candidates(windows, least, None, collector.seen, collector.floor)
 
     def tighten(places: NDArray[np.int64], limit: float) -> NDArray[np.float32]:
         tight = np.empty(len(places), np.float32)
@@ -102,7 +102,7 @@ def collect_candidates(
             tight[at] = _compute_bounds_below(model, query, rows, limit)
         return tight
 
-    return Candidates(windows, least, tighten, kept.seen, kept.floor)
+    return Candidates(windows, least, tighten, collector.seen, collector.floor)
 
 
 def _compute_bounds_below(
@@ -117,19 +117,19 @@ def _compute_bounds_below(
     return quick
 
 
-class _Kept:
+class _SmallestBounds:
     """The windows with the smallest bounds; ``numbers`` are their places among all that were added."""
 
     def __init__(self, most: int | None) -> None:
         self.most, self.seen, self.floor = most, 0, np.inf
         self._parts: list[tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]] = []
-        self._held = 0
+        self._count = 0
 
     def add(self, windows: NDArray[np.int32], bounds: NDArray[np.float32]) -> None:
         self._parts.append((windows, bounds, np.arange(self.seen, self.seen + len(bounds))))
         self.seen += len(bounds)
-        self._held += len(bounds)
-        if self.most is not None and self._held > 2 * self.most:
+        self._count += len(bounds)
+        if self.most is not None and self._count > 2 * self.most:
             self._drop(self.most)
 
     def join(self) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
@@ -141,9 +141,9 @@ class _Kept:
         windows, bounds, numbers = self.join()
         order = np.argpartition(bounds, most)
         self.floor = min(self.floor, float(bounds[order[most]]))
-        chosen = np.sort(order[:most])
-        self._parts = [(windows[chosen], bounds[chosen], numbers[chosen])]
-        self._held = most
+        places = np.sort(order[:most])
+        self._parts = [(windows[places], bounds[places], numbers[places])]
+        self._count = most
 
 
 def propose_candidates(

@@ -64,11 +64,11 @@ def measure_recall(index: SearchIndex, samples: Sequence[Sample], wanted: float)
     middle = round(_SELECTING * len(samples))
     settings = _select_settings(probes, samples[:middle], wanted)
     place = int(np.searchsorted(probes, settings.probes))
-    found, expected = _count_found(samples[middle:], place, settings.candidates)
+    hits, expected = _count_found(samples[middle:], place, settings.candidates)
     return {
         "probes": settings.probes,
         "candidates": settings.candidates,
-        "recall": float(found.sum() / expected.sum()) if expected.sum() else None,
+        "recall": float(hits.sum() / expected.sum()) if expected.sum() else None,
         "recall_of": int(expected.sum()),
         "samples": len(samples) - middle,
     }
@@ -80,7 +80,7 @@ def _list_probes(index: SearchIndex) -> Int[np.ndarray, " probe"]:
     return np.array(sorted({min(count, largest) for count in _PROBES}))
 
 
-def compute_lower_limit(found: Int[np.ndarray, " sample"], expected: Int[np.ndarray, " sample"]) -> float:
+def compute_lower_limit(hits: Int[np.ndarray, " sample"], expected: Int[np.ndarray, " sample"]) -> float:
     """Return the lower limit of the recall with a confidence of 95 %, one-sided.
 
     It is the Wilson limit for as many independent results as have the variance of these samples.
@@ -93,10 +93,10 @@ def compute_lower_limit(found: Int[np.ndarray, " sample"], expected: Int[np.ndar
     total = float(expected.sum())
     if not total:
         return 0.0
-    share, count = float(found.sum()) / total, len(found)
+    share, count = float(hits.sum()) / total, len(hits)
     binomial = share * (1 - share) / total
     if binomial > 0 and count > 1:
-        between = count / (count - 1) * float(np.square(found - share * expected).sum()) / total**2
+        between = count / (count - 1) * float(np.square(hits - share * expected).sum()) / total**2
         total /= max(1.0, between / binomial)
     square = _QUANTILE**2 / total
     spread: float = _QUANTILE * (share * (1 - share) / total + square / 4 / total) ** 0.5
@@ -143,8 +143,10 @@ def draw_samples(
         bounded = prepare_query(query, recipe.projection)
         some = [file for file in files if file.entry.duration_step in steps]
         best = find_all(model, query, bounded, motions, some, _MATCHES, _OVERLAP).best
-        own = Window(0.0, clip, start, end)
-        results = [window for window in best if window.clip != clip or not compute_overlap(window, own)]
+        example_window = Window(0.0, clip, start, end)
+        results = [
+            window for window in best if window.clip != clip or not compute_overlap(window, example_window)
+        ]
         if results:
             nearest = index.read_nearest_cells(bounded, steps, int(probes[-1]))
             samples.append(_locate_results(*nearest, _find_numbers(files, steps, results), probes))
@@ -174,15 +176,15 @@ def _find_numbers(
         np.array([getattr(file.entry.clips, name) for file in files]) for name in ("start", "stop")
     )
     has_step = np.isin([file.entry.duration_step for file in files], steps)
-    found = []
+    numbers_per_result = []
     for result in results:
         numbers = []
         for place in np.flatnonzero(has_step & (firsts <= result.clip) & (result.clip < stops)).tolist():
             window = [result.clip - firsts[place], result.start, result.end]
             rows = np.flatnonzero((files[place].open()["window"] == window).all(1))
             numbers.append(first_numbers[place] + rows)
-        found.append(np.concatenate(numbers))
-    return found
+        numbers_per_result.append(np.concatenate(numbers))
+    return numbers_per_result
 
 
 def _locate_results(
@@ -196,8 +198,8 @@ def _locate_results(
     # for each window, the first of the numbers of cells that includes it
     needed = np.searchsorted(probes, cells, "right")
     places = np.full((len(results), len(probes)), _MISSED)
-    for result, own in zip(places, results, strict=True):
-        for at in np.flatnonzero(np.isin(numbers, own)).tolist():
+    for result, result_numbers in zip(places, results, strict=True):
+        for at in np.flatnonzero(np.isin(numbers, result_numbers)).tolist():
             nearer = np.bincount(needed[distances <= distances[at]], minlength=len(probes)).cumsum() - 1
             is_read = np.arange(len(probes)) >= needed[at]
             result[is_read] = np.minimum(result, nearer)[is_read]
@@ -222,5 +224,5 @@ def _count_found(
     samples: Sequence[Sample], place: int, candidates: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return per sample how many results a search with some settings finds, and how many there are."""
-    found = np.array([(sample.places[:, place] < candidates).sum() for sample in samples], np.int64)
-    return found, np.array([len(sample.places) for sample in samples], np.int64)
+    hits = np.array([(sample.places[:, place] < candidates).sum() for sample in samples], np.int64)
+    return hits, np.array([len(sample.places) for sample in samples], np.int64)

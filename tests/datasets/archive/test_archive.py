@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from same_motion import assert_same
 
 from jeanie._internal import files
 from jeanie.datasets.archive.reader import ROW, format_header, is_archive, open_archive
@@ -28,15 +28,6 @@ def make_motion(seed=0, frames=6, persons=1, layout="core15", missing=0.0, **tag
     joints[random.random(joints.shape[:3]) < missing] = np.nan
     joints[0, 0, 0] = (1e-40, -0.0, 3e38)
     return Motion(joints, LAYOUTS[layout], **tags)
-
-
-def assert_same(one, other):
-    assert one.joints.numpy().tobytes() == other.joints.numpy().tobytes()
-    assert torch.equal(one.valid, other.valid)
-    assert one.layout == other.layout
-    for key in ("label", "subject", "view", "rate", "name", "setup", "take"):
-        assert getattr(one, key) == getattr(other, key), key
-        assert type(getattr(one, key)) is type(getattr(other, key)), key
 
 
 def make_motions(count, **tags):

@@ -5,16 +5,14 @@ import hashlib
 import itertools
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
+from browser import needs_browser, read_page
 from movements import combine_persons, open_clip, slow_down
 
 from jeanie.fewshot import FewShotModel
 from jeanie.recogniser.explain.explain import explain
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 EVIL = '</script><img src=x onerror="document.title=1">&amp;'
 
 
@@ -92,21 +90,13 @@ def test_long_recordings_make_no_long_page(model, tmp_path):
     assert len(text) < 400_000
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
+@needs_browser
 @pytest.mark.parametrize("persons", [1, 2])
 def test_a_browser_shows_it_without_an_error(model, tmp_path, persons):
     wave = open_clip("wave").replace(name=EVIL)
     motion = wave if persons == 1 else combine_persons(wave, open_clip("squat"))
     explain(model, motion, motion).write_html(tmp_path / "page.html")
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path / 'profile'}",
-    ]
-    page = (tmp_path / "page.html").as_uri() + "#still"
-    result = subprocess.run([*command, "--dump-dom", page], capture_output=True, text=True, timeout=120)
+    result = read_page((tmp_path / "page.html").as_uri() + "#still", tmp_path / "profile")
     assert re.search(r'<html[^>]* data-ready="1"', result.stdout), result.stderr[-2000:]
     assert re.search(r'<html[^>]* data-errors="0"', result.stdout)
     assert "<img" not in result.stdout

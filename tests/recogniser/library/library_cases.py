@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import torch
 
 from jeanie.errors import DataError
 from jeanie.recogniser.library.library import Library
@@ -26,16 +25,6 @@ def make_example(number, shared=False):
     return f"action {number % 7}", make_motion(
         number, name=f"{number}", take=number, label="shared" if shared else None
     )
-
-
-def assert_same(one, other):
-    """Assert that two motions are equal to the last bit and to the type of every tag."""
-    assert one.joints.numpy().tobytes() == other.joints.numpy().tobytes()
-    assert torch.equal(one.valid, other.valid)
-    assert one.layout == other.layout
-    for key in ("label", "subject", "view", "rate", "name", "setup", "take"):
-        assert getattr(one, key) == getattr(other, key), key
-        assert type(getattr(one, key)) is type(getattr(other, key)), key
 
 
 def enrol_until_killed(place, numbers, acknowledged):

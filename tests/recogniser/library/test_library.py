@@ -10,7 +10,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from library_cases import assert_same, make_example, make_motion
+from library_cases import make_example, make_motion
+from same_motion import assert_same
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library import database, schema

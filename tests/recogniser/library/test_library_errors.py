@@ -6,7 +6,8 @@ import sqlite3
 import sys
 
 import pytest
-from library_cases import assert_same, make_example, make_motion, open_as_other_user
+from library_cases import make_example, make_motion, open_as_other_user
+from same_motion import assert_same
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library import codec, database, schema

@@ -7,7 +7,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from library_cases import assert_same, make_example, make_motion
+from library_cases import make_example, make_motion
+from same_motion import assert_same
 
 from jeanie.errors import ConfigError, DataError
 from jeanie.recogniser.library.library import ImportResult, Library

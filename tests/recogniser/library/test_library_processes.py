@@ -5,8 +5,9 @@ import sqlite3
 import time
 
 import pytest
-from library_cases import assert_same, enrol_until_killed, enrol_with_others, make_example
+from library_cases import enrol_until_killed, enrol_with_others, make_example
 from postgres import count_sessions
+from same_motion import assert_same
 from waiting import wait_for
 
 from jeanie.recogniser.library.library import Library

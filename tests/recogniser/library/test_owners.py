@@ -7,7 +7,8 @@ import pytest
 from alembic import command
 from hypothesis import given
 from hypothesis import strategies as st
-from library_cases import assert_same, make_motion
+from library_cases import make_motion
+from same_motion import assert_same
 from sqlalchemy import create_engine, inspect, text
 from typer.testing import CliRunner
 

@@ -106,7 +106,7 @@ def test_a_search_that_keeps_few_bounds_in_memory_finds_the_same(model, archive,
     example = open_clip("wave", 3, noise=1.0)
     expected = {k: find(model, example, archive, k, cache=cache_folder, refine=False) for k in (1, 4)}
     for kept in (1, 6):
-        monkeypatch.setattr(proposals, "_KEPT", kept)
+        monkeypatch.setattr(proposals, "_MAX_CANDIDATES", kept)
         for k, whole in expected.items():
             found = find(model, example, archive, k, cache=cache_folder, refine=False)
             assert list_rows(found) == list_rows(whole)
