@@ -188,7 +188,7 @@ def test_the_library_of_this_user_is_the_default(folder, tmp_path, monkeypatch):
     assert run("enrol", "bow", folder / "bow-0.npz", **home).exit_code == 0
     place = tmp_path / "data" / "jeanie" / "library.db"
     assert json.loads(run("actions", "--json", **home).stdout) == {
-        "library": str(place), "actions": {"bow": 1}, "not": {}
+        "library": str(place), "actions": {"bow": 1}, "not": {}, "calibration_recordings": 0
     }  # fmt: skip
     elsewhere = tmp_path / "mine.db"
     run("enrol", "squat", folder / "squat-0.npz", **home, JEANIE_LIBRARY=str(elsewhere))

@@ -47,9 +47,9 @@ def test_enrolment_encodes_each_motion_at_most_once_and_an_explanation_recognise
     hook = model.encoder.register_forward_hook(lambda module, given, made: passes.append(len(given[0])))
     try:
         taught.enrol("squat", [clip("squat", 2), clip("squat", 3)])
-        assert passes == [1, 1]
+        assert sum(passes) == 2
         taught.enrol("bow", clip("bow", 2), check=False)
-        assert passes == [1, 1]
+        assert sum(passes) == 2
     finally:
         hook.remove()
     query = clip("bow", 3)

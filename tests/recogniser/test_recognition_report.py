@@ -39,14 +39,18 @@ def test_methods_are_the_shipped_model_and_two_that_learn_nothing(script):
 
 
 def test_shares_and_paired_differences_are_counted_right(script):
-    ours, others = [[True, True, True, False]], [[True, False, False, False]]
-    assert script.estimate_accuracy(ours, whole=True).value == pytest.approx(75)
-    found, p = script.estimate_difference(ours, others, whole=True)
+    ours, others = (
+        script.compute_units([row], whole=True)
+        for row in ([True, True, True, False], [True, False, False, False])
+    )
+    assert script.estimate_accuracy(ours).value == pytest.approx(75)
+    found, p = script.estimate_difference(ours, others)
     assert found.value == pytest.approx(50)
     assert p == pytest.approx(0.5)  # two queries differ, both one way: 2 * 1/4
     rng = np.random.default_rng(0)
-    ours, others = (rng.random((20, 5)) < share for share in (0.8, 0.5))
-    found, _ = script.estimate_difference(ours.tolist(), others.tolist(), whole=False)
-    assert found.value == pytest.approx(100 * (ours.mean() - others.mean()))
+    right, wrong = (rng.random((20, 5)) < share for share in (0.8, 0.5))
+    ours, others = (script.compute_units(rows.tolist(), whole=False) for rows in (right, wrong))
+    found, _ = script.estimate_difference(ours, others)
+    assert found.value == pytest.approx(100 * (right.mean() - wrong.mean()))
     assert found.low < found.value < found.high
-    assert script.estimate_accuracy(ours.tolist(), whole=False).value == pytest.approx(100 * ours.mean())
+    assert script.estimate_accuracy(ours).value == pytest.approx(100 * right.mean())
