@@ -117,7 +117,9 @@ class _Asset:
         values = np.zeros((count, width))
         if "bufferView" in accessor:
             start = int(accessor.get("byteOffset", 0))
-            values = self._read_view(accessor["bufferView"], start, dtype, count, width).astype(np.float64)
+            view = self._read_view(accessor["bufferView"], start, dtype, count, width)
+            with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaNs
+                values = view.astype(np.float64)
         if "sparse" in accessor:
             self._replace_sparse(index, accessor["sparse"], values, dtype)
         if accessor.get("normalized") and dtype.kind in "iu":

@@ -52,7 +52,7 @@ def read_kinovea(
     with open_lines(path) as lines:
         first = next((line for line in lines if line.strip()), "")
         if not first.lstrip("\ufeff").startswith(_TEXT):
-            row = chain([_name_columns(first)], lines)
+            row = chain([_name_columns(path, first)], lines)
             return read_table(path, row, unit=unit, up=up or "y", layout=layout, aliases=aliases)
         tracks = _parse_sections(path, lines)
     names = list(tracks)
@@ -74,14 +74,19 @@ def read_kinovea(
     )
 
 
-def _name_columns(row: str) -> str:
+def _name_columns(path: Path, row: str) -> str:
     """Return the first row with titles such as ``Left hand_X``.
 
     A title has the names of a track and of its point: "Left hand/0/X" is the only point of its track, "Human/head/X"
     one of several.
     """
     delimiter = ";" if row.count(";") > row.count(",") else ","
-    titles = next(csv.reader([row.strip()], delimiter=delimiter))
+    try:
+        titles = next(csv.reader([row.strip()], delimiter=delimiter))
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: the first row has no titles: {error}; export the file from Kinovea again"
+        ) from None
     parts = [title.rsplit("/", 2) for title in titles]
     tracks = [part[0] for part in parts if len(part) == 3 and part[2] == "X"]
     is_single = len(set(tracks)) == len(tracks)
@@ -101,7 +106,7 @@ def _parse_sections(path: Path, lines: Iterator[str]) -> dict[str, list[tuple[fl
         if not text or text == "#T X Y":
             name, is_open = "", False
         elif text.startswith("#"):
-            name = text.lstrip("# ")
+            name, is_open = text.lstrip("# "), False
         else:
             if not is_open:
                 is_open, name = True, name or f"point_{len(tracks) + 1}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from jeanie.datasets.formats.build import make_motion
 from jeanie.datasets.formats.units import rotate_to_y_up
+from jeanie.errors import DataError
 from jeanie.skeleton.layout import LAYOUTS, Layout
 from jeanie.skeleton.motion import Motion
 
@@ -54,6 +55,8 @@ def make_landmark_motion(
         aspect_ratio: Height of the image in parts of its width, for image landmarks.
         options: Those of ``make_motion``.
     """
+    if not points.size:
+        raise DataError(f"{path}: has no frame with a person")
     valid = np.isfinite(points).all(-1) & (points != 0).any(-1)
     visible = np.where(valid[..., None], points, np.nan)
     layout = file_layout or MEDIAPIPE

@@ -4,12 +4,16 @@ import gzip
 import json
 import pickle
 import re
+import struct
+import warnings
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from corpus import BODY, CASES, render_page, stack
+from corpus.animations import glb_file
 
 from jeanie.datasets import FORMATS, detect_format, read_motion
 from jeanie.datasets.folders import list_recordings
@@ -229,3 +233,14 @@ def test_a_buffer_of_gltf_lies_beside_the_file(tmp_path):
     path.write_text(path.read_text().replace("dance%20data.bin", "../secret.bin"))
     with pytest.raises(DataError, match="is not a file beside this one"):
         read_motion(path)
+
+
+@pytest.mark.parametrize("place", range(0, 80, 8))
+def test_a_signalling_nan_in_a_gltf_file_gives_no_warning_of_numpy(tmp_path, place):
+    def damage(document, binary):
+        return document, binary[:place] + struct.pack("<I", 0x7FA00000) + binary[place + 4 :]
+
+    with warnings.catch_warnings(), suppress(DataError):
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", RecordingWarning)
+        read_motion(glb_file(damage)(tmp_path))

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from jeanie.datasets.formats.keypoints import convert_image_points, select_best_two
 from jeanie.datasets.formats.kinetics import open_kinetics, read_kinetics
+from jeanie.datasets.formats.landmarks import make_landmark_motion
 from jeanie.datasets.formats.mediapipe import read_mediapipe
 from jeanie.datasets.formats.openpose import read_openpose
 from jeanie.errors import DataError
@@ -333,3 +334,9 @@ def test_landmarks_without_a_depth_are_missing(tmp_path):
     points[3]["z"] = None
     motion = read_mediapipe(write(tmp_path, "me.json", [{"pose_world_landmarks": points}]))
     assert motion.valid[0, 0].nonzero().flatten().tolist() == [j for j in range(33) if j != 3]
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 33, 3), (4, 0, 33, 3)])
+def test_landmarks_without_frames_or_persons_are_an_error(tmp_path, shape):
+    with pytest.raises(DataError, match=r"a\.json: has no frame with a person"):
+        make_landmark_motion(tmp_path / "a.json", np.zeros(shape))
