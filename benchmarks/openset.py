@@ -47,7 +47,7 @@ from jeanie.skeleton import Motion
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "openset.json"
 UNSEEN = ("msraction3d", "nw-ucla", "sbu")
-OWN_WEIGHT = 0.25  # in the fit, of episodes in which one person performs everything
+SAME_PERSON_WEIGHT = 0.25  # in the fit, of episodes in which one person performs everything
 UNKNOWN_WEIGHT = 1.1  # of queries of other actions in the fit: most movements in use are not enrolled
 EVENNESS = 10.0  # weight of the squared mean error of each source in the fit, against errors of level
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # of false alarms in the table of thresholds
@@ -268,16 +268,16 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
         table = compute_table(model, leave_family_out(background_set, source.family), source)
         answers = run_episodes(table, seed + len(drawn))
         assert answers is not None
-        drawn.append((table, answers, run_own_episodes(table, seed + 50 + len(drawn))))
+        drawn.append((table, answers, run_same_person_episodes(table, seed + 50 + len(drawn))))
         print(f"{table.name}: {len(table.labels)} clips, {len(set(table.labels))} actions", flush=True)
     answered = [(table.family, answers, 1.0) for table, answers, _ in drawn]
-    answered += [(table.family, own, OWN_WEIGHT) for table, _, own in drawn if own is not None]
+    answered += [(table.family, own, SAME_PERSON_WEIGHT) for table, _, own in drawn if own is not None]
     families = sorted({family for family, _, _ in answered})
     fitted = {left: fit_calibration([row for row in answered if row[0] != left]) for left in families}
-    left_out, left_out_own = [], []
+    left_out, left_out_same_person = [], []
     for table, answers, own in drawn:
         left_out += compare_versions(table.name, answers, fitted[table.family])
-        left_out_own += [] if own is None else compare_versions(table.name, own, fitted[table.family])
+        left_out_same_person += [] if own is None else compare_versions(table.name, own, fitted[table.family])
     thresholds = find_thresholds(
         [
             fitted[table.family].compute_confidence(answers.evidence)[~answers.known]
@@ -288,7 +288,7 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
     calibration = fit_calibration(answered, description).with_values(thresholds=thresholds)
     (folder / CALIBRATION_FILE.name).write_text(calibration.model_dump_json(indent=1) + "\n")
 
-    unseen, unseen_own = [], []
+    unseen, unseen_same_person = [], []
     for name in UNSEEN:
         try:
             source = select_clips(open_dataset(name), name, per_label=30).take(CLIPS)
@@ -298,7 +298,7 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
             continue
         for rows, answers in (
             (unseen, run_episodes(table, seed + 20)),
-            (unseen_own, run_own_episodes(table, seed + 70)),
+            (unseen_same_person, run_same_person_episodes(table, seed + 70)),
         ):
             rows += [] if answers is None else compare_versions(name, answers, calibration)
         print(f"{name}: {len(table.labels)} clips", flush=True)
@@ -307,16 +307,16 @@ def measure(folder: Path, seed: int, make_background: bool) -> dict[str, Any]:
         "seed": seed,
         "results": flatten_rows(unseen),
         "left_out": left_out,
-        "left_out_own": left_out_own,
+        "left_out_same_person": left_out_same_person,
         "unseen": unseen,
-        "unseen_own": unseen_own,
+        "unseen_same_person": unseen_same_person,
     }
 
 
-def run_own_episodes(table: Table, seed: int) -> Answers | None:
+def run_same_person_episodes(table: Table, seed: int) -> Answers | None:
     """Return the answers of episodes of one person; None if every clip of the source has a body of its own."""
     is_changed = table.name.endswith(", changed") or table.family == "gestures"
-    return None if is_changed else run_episodes(table, seed, is_own=True)
+    return None if is_changed else run_episodes(table, seed, by_same_person=True)
 
 
 if __name__ == "__main__":

@@ -102,13 +102,17 @@ def run_episode(
     shots: int,
     rng: np.random.Generator,
     recordings: int = 0,
-    is_own: bool = False,
+    by_same_person: bool = False,
 ) -> Answers | None:
     """Some actions are enrolled; the queries are of these and of other actions.
 
-    With ``is_own``, one person performs everything, the calibration recordings included.
+    With ``by_same_person``, one person performs everything, the calibration recordings included.
     """
-    chosen = _choose_own_clips(table, way, shots, rng) if is_own else _choose_clips(table, way, shots, rng)
+    chosen = (
+        _choose_clips_of_one_person(table, way, shots, rng)
+        if by_same_person
+        else _choose_clips(table, way, shots, rng)
+    )
     if chosen is None:
         return None
     enrolled, examples, clips = chosen
@@ -117,7 +121,7 @@ def run_episode(
     if not is_known.any() or is_known.all():
         return None
     queries = np.concatenate([rng.choice(unused[is_known], QUERIES), rng.choice(unused[~is_known], QUERIES)])
-    sensor = clips if is_own else np.arange(len(table.labels))
+    sensor = clips if by_same_person else np.arange(len(table.labels))
     rest = np.setdiff1d(sensor, np.concatenate([queries, *examples]))
     own = torch.from_numpy(rng.choice(rest, min(recordings, len(rest)), replace=False))
     made = answer_queries(
@@ -149,7 +153,7 @@ def _choose_clips(
     return enrolled, examples, np.array(clips, dtype=np.int64)
 
 
-def _choose_own_clips(
+def _choose_clips_of_one_person(
     table: Table, way: int | None, shots: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray] | None:
     """Return the same as ``_choose_clips`` for a person who has two performances of an action; None without one."""
@@ -225,11 +229,11 @@ def run_episodes(
     seed: int,
     sizes: Iterable[tuple[int | None, int, int]] | None = None,
     *,
-    is_own: bool = False,
+    by_same_person: bool = False,
 ) -> Answers | None:
     """Return the answers of many episodes, with few and many actions, examples and recordings.
 
-    With ``is_own``, one person performs examples and queries. None if no episode is possible.
+    With ``by_same_person``, one person performs examples and queries. None if no episode is possible.
     """
     labels, subjects = (
         np.unique(column, return_inverse=True)[1] for column in (table.labels, table.subjects)
@@ -239,6 +243,6 @@ def run_episodes(
     drawn = []
     for at, (way, shots, own) in enumerate(every):
         rng = np.random.default_rng([seed, at])
-        drawn += [run_episode(table, way, shots, rng, own, is_own) for _ in range(EPISODES)]
+        drawn += [run_episode(table, way, shots, rng, own, by_same_person) for _ in range(EPISODES)]
     possible = [answers for answers in drawn if answers is not None]
     return Answers.cat(possible) if possible else None

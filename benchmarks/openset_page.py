@@ -16,7 +16,7 @@ MEASURES = {
 }
 TRIALS = Path(__file__).with_name("openset_trials.md")  # evidence that was measured and is not used
 STATES = ("before", "after", "calibrated")
-OWN_EXAMPLES = (
+SAME_PERSON_EXAMPLES = (
     "## Examples by the same person",
     "",
     "The person who enrols a movement often performs it again later. In these episodes, one person performs the",
@@ -68,9 +68,11 @@ def format_page(facts: dict[str, Any], calibration: Calibration, about: str) -> 
         "",
         *_table_of_means("All sources, each left out", left_out),
         *_table_of_sources("Every source left out in turn", left_out),
-        *OWN_EXAMPLES,
-        *_table_of_means("One person performs everything: all sources, each left out", facts["left_out_own"]),
-        *_table_of_sources("One person performs everything: every source", facts["left_out_own"]),
+        *SAME_PERSON_EXAMPLES,
+        *_table_of_means(
+            "One person performs everything: all sources, each left out", facts["left_out_same_person"]
+        ),
+        *_table_of_sources("One person performs everything: every source", facts["left_out_same_person"]),
     ]
     if unseen:
         lines += [
@@ -80,7 +82,9 @@ def format_page(facts: dict[str, Any], calibration: Calibration, about: str) -> 
             "of one person changed, so these rows are not blind.",
             "",
             *_table_of_sources("The same data sets one by one", unseen),
-            *_table_of_sources("The same data sets, one person performs everything", facts["unseen_own"]),
+            *_table_of_sources(
+                "The same data sets, one person performs everything", facts["unseen_same_person"]
+            ),
         ]
     lines += [
         "## Measures",

@@ -74,7 +74,7 @@ def draw_precog(subjects: Sequence[int]) -> Iterator[LabelledStream]:
 
 
 def draw_joined(
-    source: Source, draw: int, pause: float, *, by_anyone: bool, others: int, is_own: bool = False
+    source: Source, draw: int, pause: float, *, by_anyone: bool, others: int, by_same_person: bool = False
 ) -> LabelledStream:
     """Return clips of one person one after another, with one example per enrolled action by another person.
 
@@ -85,10 +85,12 @@ def draw_joined(
         by_anyone: Whether clips of several persons are joined, in the size of one body: each starts at the place and in
             the direction of the one before it.
         others: Number of clips of actions that are not enrolled.
-        is_own: Whether the examples are other clips of the same person.
+        by_same_person: Whether the examples are other clips of the same person.
     """
     chosen = random.Random(1000 + draw)
-    examples, shown = _choose_clips(source, chosen, _ACTIONS[draw % len(_ACTIONS)], by_anyone, others, is_own)
+    examples, shown = _choose_clips(
+        source, chosen, _ACTIONS[draw % len(_ACTIONS)], by_anyone, others, by_same_person
+    )
     clips = [_fill(source, row) for row in shown]
     if not pause:
         clips = [cut_to_movement(clip).replace(label=clip.label) for clip in clips]
@@ -111,7 +113,7 @@ def _fill(source: Source, row: int) -> Motion:
 
 
 def _choose_clips(
-    source: Source, chosen: random.Random, count: int, by_anyone: bool, others: int, is_own: bool
+    source: Source, chosen: random.Random, count: int, by_anyone: bool, others: int, by_same_person: bool
 ) -> tuple[dict[str, int], list[int]]:
     """Return the row of one example per action, and the rows of the clips of a stream."""
     labels, subjects = source.labels, source.subjects
@@ -120,7 +122,7 @@ def _choose_clips(
         teachers = performers
         if not by_anyone:
             teacher, performer = chosen.sample(sorted(performers), 2)
-            teachers, performers = {performer if is_own else teacher}, {performer}
+            teachers, performers = {performer if by_same_person else teacher}, {performer}
         people: dict[str, set[str]] = {}
         for label, subject in zip(labels, subjects, strict=True):
             people.setdefault(label, set()).add(subject)
@@ -142,7 +144,7 @@ def _choose_clips(
             for row in rows
             if labels[row] in examples
             and row != examples[labels[row]]
-            and (is_own or subjects[row] != subjects[examples[labels[row]]])
+            and (by_same_person or subjects[row] != subjects[examples[labels[row]]])
         ]
         other = [row for row in rows if labels[row] not in examples]
         chosen.shuffle(known)

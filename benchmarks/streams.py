@@ -60,7 +60,7 @@ def list_sequences(subjects: range, seed: int, most: int) -> Iterator[LabelledSt
             yield LabelledStream("precog", "PRECOG", examples, motion, truth)
 
 
-def list_own_sequences(subjects: range, most: int) -> Iterator[LabelledStream]:
+def list_same_person_sequences(subjects: range, most: int) -> Iterator[LabelledStream]:
     """Yield sequences of each subject with the first performance of each action in their other sequences."""
     data = open_dataset("precog")
     assert isinstance(data, FileDataset)
@@ -76,14 +76,20 @@ def list_own_sequences(subjects: range, most: int) -> Iterator[LabelledStream]:
 
 
 def join_known(
-    clips: Dataset, pause: float, seed: int, count: int, subjects: Collection[object], *, is_own: bool = False
+    clips: Dataset,
+    pause: float,
+    seed: int,
+    count: int,
+    subjects: Collection[object],
+    *,
+    by_same_person: bool = False,
 ) -> LabelledStream:
     """Return clips of one person one after another, with one example per action by the same or another person."""
     labels, people = list(clips.labels), list(clips.subjects)
     chosen = random.Random(seed)
     actions = chosen.sample(sorted(set(labels), key=str), 5)
     teacher, performer = chosen.sample(sorted(subjects, key=str), 2)
-    teacher = performer if is_own else teacher
+    teacher = performer if by_same_person else teacher
     examples = {
         str(labels[row]): row
         for row in range(len(clips))
@@ -172,15 +178,16 @@ def main() -> None:
     precog = f"PRECOG, subjects {subjects[0]} to {subjects[-1]}"
     kinds: dict[tuple[str, str], Iterable[LabelledStream]] = {
         (precog, ANOTHER): list_sequences(subjects, given.seed, given.sequences),
-        (precog, SAME): list_own_sequences(subjects, given.sequences),
+        (precog, SAME): list_same_person_sequences(subjects, given.sequences),
     }
     for name, pause in PAUSES.items():
         for whose in (ANOTHER, SAME):
             kinds[name, whose] = [
-                join_known(clips, pause, seed, given.clips, among, is_own=whose == SAME) for seed in seeds
+                join_known(clips, pause, seed, given.clips, among, by_same_person=whose == SAME)
+                for seed in seeds
             ]
             kinds[name + ", a third of the clips not enrolled", whose] = [
-                draw_joined(source, seed, pause, by_anyone=False, others=OTHER, is_own=whose == SAME)
+                draw_joined(source, seed, pause, by_anyone=False, others=OTHER, by_same_person=whose == SAME)
                 for seed in seeds
             ]
     with Recogniser.load() as recogniser:

@@ -180,8 +180,8 @@ class Gallery:
         if old is not None and old_rows:
             rows = torch.tensor(old_rows, device=old.action.device)
             ids = tuple(old.ids[row] for row in old_rows)
-            kept_proportions = old.proportions[torch.tensor(old_rows)]
-            parts.insert(0, _Rows(ids, old.features[rows], old.background[rows], kept_proportions))
+            old_proportions = old.proportions[torch.tensor(old_rows)]
+            parts.insert(0, _Rows(ids, old.features[rows], old.background[rows], old_proportions))
         if not parts:
             return None
         ids = tuple(example for part in parts for example in part.ids)

@@ -171,7 +171,7 @@ def test_one_person_performs_everything_in_an_own_episode(script, episodes, monk
 def test_sources_without_persons_have_no_own_episodes(script):
     for name, family in (("cmu, changed", "cmu"), ("gestures", "gestures")):
         table = script.Table(name, family, *[None] * 7)
-        assert script.run_own_episodes(table, 0) is None
+        assert script.run_same_person_episodes(table, 0) is None
 
 
 def test_thresholds_keep_the_mean_share_of_false_alarms_over_sources(script):
