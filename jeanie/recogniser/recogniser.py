@@ -94,7 +94,7 @@ class Recogniser:
                 "a recogniser needs a model that converts recordings to one layout, but this model has none; set "
                 "inputs.prepare.layout, such as 'core15'"
             )
-        if not 0 <= threshold <= 1:
+        if not isinstance(threshold, float | int) or not 0 <= threshold <= 1:
             raise ConfigError(f"threshold is a confidence from 0 to 1, got {threshold!r}")
         self.model, self.library, self.threshold = model.eval(), library, threshold
         self._fingerprints = ModelFingerprints(model)

@@ -255,6 +255,13 @@ def test_errors_name_invalid_labels_and_unknown_actions(recogniser):
 
 
 @pytest.mark.errors
+@pytest.mark.parametrize("threshold", [1.5, float("nan"), "0.5"])
+def test_a_threshold_that_is_no_confidence_is_an_error(model, threshold):
+    with pytest.raises(ConfigError, match="threshold is a confidence from 0 to 1, got"):
+        Recogniser.load(model=model, threshold=threshold)
+
+
+@pytest.mark.errors
 def test_an_error_names_an_example_that_the_model_cannot_use(recogniser):
     recogniser.enrol("bow", clip("bow"))
     number = recogniser.library.add("squat", clip("squat")[:1])

@@ -55,6 +55,7 @@ class RepetitionCounter:
         self._decoder = CycleDecoder(len(self._cycle), _WIDER * self._config.other)
         self._poses = MotionBuffer(round(_LONGEST * self._sampler.rate))
         self._report_end = 0  # ticks before this one belong to repetitions that were reported or refused
+        self._is_finished = False
         self.count = 0
 
     def push(
@@ -63,8 +64,11 @@ class RepetitionCounter:
         """Add frames and return the repetitions that have ended. Joints that are NaN or (0, 0, 0) are missing.
 
         Raises:
+            ConfigError: The stream is finished.
             ShapeError: The frames do not have the joints of the layout.
         """
+        if self._is_finished:
+            raise ConfigError("this counter is finished; make a new one")
         shape = tuple(getattr(joints, "shape", ()))
         if not isinstance(joints, Tensor) or joints.ndim != 3 or shape[1:] != (self._joints, 3):
             raise ShapeError(
@@ -84,6 +88,7 @@ class RepetitionCounter:
 
     def finish(self) -> list[Repetition]:
         """End the stream and return the last repetitions."""
+        self._is_finished = True
         return self._report(self._decoder.list_passes(finish=True))
 
     def _report(self, passes: list[Pass]) -> list[Repetition]:

@@ -181,6 +181,8 @@ def test_live_frames_of_another_shape_are_an_error():
         ):
             counter.push(frames)
     assert counter.push(EXAMPLE.joints[:, 0]) + counter.finish()
+    with pytest.raises(ConfigError, match="this counter is finished; make a new one"):
+        counter.push(EXAMPLE.joints[:, 0])
     with pytest.raises(ConfigError, match="no layout 'core16'; the known layouts are ntu25"):
         RepetitionCounter(EXAMPLE, "core16")
 
