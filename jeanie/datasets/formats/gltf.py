@@ -70,7 +70,8 @@ def _build_motion(
     file_layout, order = find_hierarchy_layout(
         names, own_parents, [False] * len(names), layout=layout, path=path, aliases=aliases, kind="gltf"
     )
-    selected = positions[:, order].astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is a missing joint
+        selected = positions[:, order].astype(np.float32)
     valid = np.isfinite(selected).all(-1) & (order >= 0)
     return make_motion(path, selected[:, None], file_layout, valid=valid[:, None], rate=rate)
 

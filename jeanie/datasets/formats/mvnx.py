@@ -86,7 +86,8 @@ class _Content:
 
     def end(self, name: str, text: str) -> None:
         try:
-            row = np.array(text.split(), np.float32)
+            with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite: a missing joint
+                row = np.array(text.split(), np.float32)
         except ValueError as error:
             raise DataError(f"{self.path}, frame {len(self.rows) + 1}: {str(error)[:120]}") from None
         if len(row) != 3 * len(self.names):

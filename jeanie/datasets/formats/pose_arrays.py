@@ -121,7 +121,8 @@ def make_array_motion(
             "[frame, 99]; change the order of the axes with numpy.transpose"
         )
     check_size(path, *array.shape[:3])
-    points: Floats = array.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is a missing joint
+        points: Floats = array.astype(np.float32)
     file_layout = layout or _guess_layout(path, points)
     if len(file_layout) != points.shape[2]:
         raise DataError(

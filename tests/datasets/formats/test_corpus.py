@@ -244,3 +244,37 @@ def test_a_signalling_nan_in_a_gltf_file_gives_no_warning_of_numpy(tmp_path, pla
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", RecordingWarning)
         read_motion(glb_file(damage)(tmp_path))
+
+
+def write_huge_values(name, folder):
+    """Write a file of the corpus in which one value is beyond float32."""
+    path = CASES[name].write(folder)
+    if path.suffix == ".npy":
+        array = np.load(path).astype(np.float64)
+        array.flat[7] = 1e300
+        np.save(path, array)
+    else:
+        head, start, rows = path.read_text().partition('type="normal"')  # the first frame is a T-pose
+        path.write_text(head + start + re.sub(r"<position>\S+", "<position>1e300", rows, count=1))
+    return path
+
+
+@pytest.mark.parametrize("name", ["Xsens MVNX", "mediapipe npy", "OpenPose npy", "COCO npy"])
+def test_a_value_beyond_float32_is_a_missing_joint_without_a_warning_of_numpy(name, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", RecordingWarning)
+        motion = read_motion(write_huge_values(name, tmp_path))
+    assert not motion.valid.all()
+    assert motion.joints.isfinite().all()
+
+
+def test_a_gltf_body_beyond_float32_is_no_warning_of_numpy(tmp_path):
+    def enlarge(document, binary):
+        document["nodes"][0]["scale"] = [1e300] * 3
+        return document, binary
+
+    with warnings.catch_warnings(), suppress(DataError):
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", RecordingWarning)
+        read_motion(glb_file(enlarge)(tmp_path))
