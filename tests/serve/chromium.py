@@ -26,10 +26,12 @@ NEEDS = [
 ]
 
 
-def wait_for(condition, what):
-    """Poll until a condition holds."""
-    end = time.monotonic() + PATIENCE
+def wait_for(condition, what, progress=lambda: None):
+    """Poll until a condition holds, and give up if ``progress`` stays the same for too long."""
+    end, reached = time.monotonic() + PATIENCE, progress()
     while not (value := condition()):
+        if (now := progress()) != reached:
+            end, reached = time.monotonic() + PATIENCE, now
         assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
         time.sleep(0.1)
     return value
@@ -97,7 +99,16 @@ def open_video(page, path):
     """Open a video and wait until all its frames were looked at."""
     before = int(read_state(page, "videos") or 0)
     page.locator("#video-input").set_input_files(path)
-    wait_for(lambda: int(read_state(page, "videos") or 0) > before, f"the end of {path.name}")
+    wait_for(
+        lambda: int(read_state(page, "videos") or 0) > before,
+        f"progress of {path.name}",
+        page.locator("#speed").text_content,
+    )
+
+
+def reload_page(page):
+    page.reload()
+    wait_for(lambda: read_state(page, "ready") == "1", "the page")
 
 
 def list_events(page):
@@ -154,8 +165,7 @@ HTMLVideoElement.prototype.requestVideoFrameCallback = (callback) => setTimeout(
 
 def count_time(page):
     page.add_init_script(COUNTED_TIME)
-    page.reload()
-    wait_for(lambda: read_state(page, "ready") == "1", "the page")
+    reload_page(page)
 
 
 FOCUSED = """() => {

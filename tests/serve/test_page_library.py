@@ -13,6 +13,7 @@ from chromium import (
     keep_take,
     list_actions,
     list_events,
+    reload_page,
     wait_for,
 )
 from takes import make_take
@@ -81,7 +82,7 @@ def test_an_action_is_requested_when_it_comes_into_view_and_its_name_is_text(pag
         body = {"label": name, "frames": make_take("bow")}
         assert httpx2.post(f"{service}api/v1/examples", json=body, timeout=PATIENCE).status_code == 201
     page.set_viewport_size({"width": 390, "height": 844})
-    page.reload()
+    reload_page(page)
     wait_for(lambda: sorted(list_actions(page)) == sorted(names), "the names as they are")
     assert page.locator("#actions img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -13,6 +13,7 @@ from chromium import (
     list_events,
     open_video,
     read_focus,
+    reload_page,
     wait_for,
 )
 
@@ -42,7 +43,7 @@ def test_a_movement_of_one_camera_is_recognised_by_another(page):
     videos = VIDEOS / "four-cameras"
     page.locator("#model").select_option("full")  # camera 2: confidence 0.6 with full, 0.2 with lite
     keep_video(page, videos / "cam01.mp4", "step")
-    page.reload()
+    reload_page(page)
     wait_for(lambda: list_actions(page) == ["step"], "the library after a reload")
     page.locator("#threshold").fill("40")
     assert "40 %" in page.locator("#threshold-text").inner_text()
@@ -75,7 +76,7 @@ def test_an_unknown_movement_is_corrected_and_recognised_from_then_on(page):
     wait_for(lambda: SIGN.stem in list_actions(page), "the corrected label")
     assert list_events(page)[0] == SIGN.stem
     delete_action(page, "step")
-    page.reload()
+    reload_page(page)
     wait_for(lambda: list_actions(page) == [SIGN.stem], "the library after a reload")
     open_video(page, SIGN)
     assert list_events(page)[0] == SIGN.stem

@@ -230,7 +230,7 @@ def _find_motive_rows(
     kinds = next((row for row in rows if {"Position", "Rotation"} & set(row)), None)
     if types is None or kinds is None:
         raise DataError(f"{path}: expected header rows with Bone or Marker, names, and Position")
-    following = rows[rows.index(types) + 1]
+    following = next(iter(rows[rows.index(types) + 1 :]), [])
     names = next((row for row in rows if "Name" in row[:2]), following)
     return types, names, kinds
 

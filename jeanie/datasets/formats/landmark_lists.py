@@ -29,7 +29,8 @@ def parse_person(path: Path, person: Any, file_layout: Layout) -> Any:
     """
     if isinstance(person, dict):
         if is_by_axis(person):
-            columns = [person.get(axis) or [None] * len(person["x"]) for axis in "xyz"]
+            columns = [person[axis] if isinstance(person.get(axis), list) else [] for axis in "xyz"]
+            columns = [column or [None] * len(person["x"]) for column in columns]
             return [list(point) for point in zip(*columns, strict=False)]
         return _place_by_name(path, person, file_layout)
     if not isinstance(person, list):

@@ -103,3 +103,14 @@ def test_a_broken_export_names_its_cause(write_file, text, cause):
     with pytest.raises(DataError, match=r"a\.csv") as caught:
         read_motion(write_file(text, "a.csv"))
     assert cause in str(caught.value)
+
+
+@pytest.mark.errors
+def test_a_motive_header_that_ends_with_the_types_is_an_error(write_file):
+    lines = motive([("Bone", "Anna:Head", BODY["head"])]).splitlines()
+    head, (types, names, ids, kinds, axes) = lines[:2], lines[2:7]
+    damaged = "\n".join([*head, kinds, types, axes, *lines[7:]]) + "\n"
+    assert names.split(",")[1] == "Name"
+    assert ids.split(",")[1] == "ID"
+    with pytest.raises(DataError, match="0 named points"):
+        read_motion(write_file(damaged, "a.csv"))

@@ -278,3 +278,15 @@ def test_a_gltf_body_beyond_float32_is_no_warning_of_numpy(tmp_path):
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", RecordingWarning)
         read_motion(glb_file(enlarge)(tmp_path))
+
+
+def test_an_axis_that_is_no_list_is_missing(tmp_path):
+    path = CASES["mediapipe, lists by axis"].write(tmp_path)
+    frames = json.loads(path.read_text())
+    for frame in frames:
+        del frame["z"]
+    path.write_text(json.dumps(frames))
+    flat = read_motion(path)
+    frames[2]["z"] = 0.5
+    path.write_text(json.dumps(frames))
+    np.testing.assert_array_equal(read_motion(path).joints, flat.joints)
