@@ -50,8 +50,8 @@ def log_distance(distances: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
 
 
 def ignore_copies(
-    logs: Float[Tensor, "*any motion"], background_nearest: Float[Tensor, "*any"]
-) -> Float[Tensor, "*any motion"]:
+    logs: Float[Tensor, "*any"], background_nearest: Float[Tensor, "*#any"]
+) -> Float[Tensor, "*any"]:
     """Return log distances in which copies of the measured motion are infinitely far.
 
     A recording that was given for calibration may be enrolled or recognised too. Its distance to itself does not show

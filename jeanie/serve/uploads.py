@@ -105,7 +105,7 @@ def save_upload(content: IO[bytes], name: str, folder: str, limit: int) -> Path:
     path = Path(folder) / safe
     too_large = f"{safe}: larger than {limit} bytes, too much for one recording; cut it into clips"
     with path.open("wb") as file:
-        file.writelines(read_chunks(content, limit, too_large))
+        file.writelines(read_chunks(content.read, limit, too_large))
     return path
 
 

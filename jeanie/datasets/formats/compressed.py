@@ -42,7 +42,7 @@ def decompress(path: Path, folder: Path) -> Path:
     with open_errors(path):
         try:
             with gzip.open(path) as source, copy.open("wb") as target:
-                target.writelines(read_chunks(source, MAX_BYTES, too_large))
+                target.writelines(read_chunks(source.read, MAX_BYTES, too_large))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{path}: not a readable gzip file: {error}") from None
     return copy

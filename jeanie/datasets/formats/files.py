@@ -5,11 +5,9 @@ checks sizes while it reads, not only those that the file declares.
 """
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 from jeanie.errors import DataError, JeanieError
 
@@ -68,10 +66,10 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def read_chunks(file: IO[bytes] | BufferedIOBase, limit: int, too_large: str) -> Iterator[bytes]:
-    """Yield an open file in chunks; more than ``limit`` bytes are a DataError with the text ``too_large``."""
+def read_chunks(read: Callable[[int], bytes], limit: int, too_large: str) -> Iterator[bytes]:
+    """Yield what ``read`` returns, in chunks; more than ``limit`` bytes are a DataError with the text ``too_large``."""
     size = 0
-    while chunk := file.read(_CHUNK_BYTES):
+    while chunk := read(_CHUNK_BYTES):
         size += len(chunk)
         if size > limit:
             raise DataError(too_large)

@@ -74,7 +74,7 @@ def parse_xml(
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = add_text, refuse
     try:
         too_large = f"{path}: larger than {max_bytes} bytes, too much for one recording; cut it into clips"
-        for chunk in read_chunks(file, max_bytes, too_large):
+        for chunk in read_chunks(file.read, max_bytes, too_large):
             parser.Parse(chunk, False)
         parser.Parse(b"", True)
     except (expat.ExpatError, ValueError, LookupError) as error:
