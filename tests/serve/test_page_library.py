@@ -50,7 +50,10 @@ def test_nobody_need_be_at_the_computer(page):
     page.get_by_label("Name of the movement").fill("hands free")
     page.get_by_role("button", name="Start camera").click()
     page.get_by_role("button", name="Record", exact=True).click()
-    wait_for(lambda: page.locator("#recording").is_visible(), "the recording")
+    # on a busy machine, the recording may end between two looks
+    wait_for(
+        lambda: page.locator("#recording").is_visible() or page.locator("#take").is_visible(), "the recording"
+    )
     wait_for(lambda: len(streams) == 2, "another stream")
     wait_for(lambda: page.locator("#take").is_visible(), "the end of the movement")
     assert page.locator("#recording").is_hidden()
