@@ -43,7 +43,7 @@ def draw_picture(results: Sequence[dict[str, Any]], path: Path) -> None:
         )
     axis.set(xlabel="confidence", ylabel="share of answers that are right", xlim=(0, 1), ylim=(0, 1))
     axis.set_aspect("equal")
-    axis.legend(fontsize=6, loc="upper left")
+    axis.legend(fontsize=6, loc="lower right")  # no line is there
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
