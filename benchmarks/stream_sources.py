@@ -3,7 +3,7 @@
 import os
 import random
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,15 @@ def list_precog(data: FileDataset, subjects: Collection[int]) -> Iterator[tuple[
             yield int(clip.tags.subject), data[index], truth
 
 
+def collect_first_examples(recordings: Iterable[tuple[Motion, list[Movement]]]) -> dict[str, Motion]:
+    """Return the first performance of each action in some sequences."""
+    examples: dict[str, Motion] = {}
+    for motion, truth in recordings:
+        for start, end, label in truth:
+            examples.setdefault(label, motion[start:end])
+    return examples
+
+
 def draw_precog(subjects: Sequence[int]) -> Iterator[LabelledStream]:
     """Yield the sequences of each subject with examples of three others; all 8 actions are enrolled, or 4."""
     data = open_dataset("precog")
@@ -61,10 +70,7 @@ def draw_precog(subjects: Sequence[int]) -> Iterator[LabelledStream]:
     for subject in subjects:
         others = [other for other in subjects if other != subject]
         for turn, teacher in enumerate(random.Random(subject).sample(others, _TEACHERS)):
-            examples: dict[str, Motion] = {}
-            for who, motion, truth in sequences:
-                for start, end, label in truth if who == teacher else ():
-                    examples.setdefault(label, motion[start:end])
+            examples = collect_first_examples(row[1:] for row in sequences if row[0] == teacher)
             own = [row[1:] for row in sequences if row[0] == subject]
             half = random.Random(100 * subject + teacher).sample(sorted(examples), len(examples) // 2)
             for number, (motion, truth) in enumerate(own):

@@ -20,6 +20,7 @@ from stream_sources import (
     PRECOG_OF_DEVELOPMENT,
     SUBJECTS_OF_DEVELOPMENT,
     LabelledStream,
+    collect_first_examples,
     cut_to_movement,
     draw_joined,
     join_clips,
@@ -52,10 +53,7 @@ def list_sequences(subjects: range, seed: int, most: int) -> Iterator[LabelledSt
     sequences, chosen = list(list_precog(data, subjects)), random.Random(seed)
     for subject in subjects:
         other = chosen.choice([one for one in subjects if one != subject])
-        examples: dict[str, Motion] = {}
-        for who, motion, truth in sequences:
-            for start, end, label in truth if who == other else ():
-                examples.setdefault(label, motion[start:end])
+        examples = collect_first_examples(row[1:] for row in sequences if row[0] == other)
         for motion, truth in [row[1:] for row in sequences if row[0] == subject][:most]:
             yield LabelledStream("precog", "PRECOG", examples, motion, truth)
 
@@ -68,10 +66,7 @@ def list_same_person_sequences(subjects: range, most: int) -> Iterator[LabelledS
     for subject in subjects:
         rows = [row[1:] for row in sequences if row[0] == subject]
         for number, (motion, truth) in enumerate(rows[:most]):
-            examples: dict[str, Motion] = {}
-            for other, movements in rows[:number] + rows[number + 1 :]:
-                for start, end, label in movements:
-                    examples.setdefault(label, other[start:end])
+            examples = collect_first_examples(rows[:number] + rows[number + 1 :])
             yield LabelledStream("precog", "PRECOG", examples, motion, truth)
 
 
