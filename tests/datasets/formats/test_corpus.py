@@ -6,7 +6,6 @@ import pickle
 import re
 import struct
 import warnings
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -235,15 +234,33 @@ def test_a_buffer_of_gltf_lies_beside_the_file(tmp_path):
         read_motion(path)
 
 
-@pytest.mark.parametrize("place", range(0, 80, 8))
-def test_a_signalling_nan_in_a_gltf_file_gives_no_warning_of_numpy(tmp_path, place):
+def write_signalling_nan(folder, place):
+    """Write a GLB file with a signalling NaN at one place of its numbers."""
+
     def damage(document, binary):
         return document, binary[:place] + struct.pack("<I", 0x7FA00000) + binary[place + 4 :]
 
-    with warnings.catch_warnings(), suppress(DataError):
+    return glb_file(damage)(folder)
+
+
+@pytest.mark.parametrize("place", range(24, 80, 8))
+def test_a_signalling_nan_in_a_gltf_file_is_a_missing_joint_without_a_warning_of_numpy(tmp_path, place):
+    path = write_signalling_nan(tmp_path, place)
+    with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", RecordingWarning)
-        read_motion(glb_file(damage)(tmp_path))
+        motion = read_motion(path)
+    assert not motion.valid.all()
+    assert motion.joints.isfinite().all()
+
+
+@pytest.mark.parametrize("place", [0, 8, 16])
+def test_a_signalling_nan_in_the_times_of_a_gltf_file_is_an_error(tmp_path, place):
+    path = write_signalling_nan(tmp_path, place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(DataError, match="has 6 values for 6 keys"):
+            read_motion(path)
 
 
 def write_huge_values(name, folder):
@@ -274,10 +291,11 @@ def test_a_gltf_body_beyond_float32_is_no_warning_of_numpy(tmp_path):
         document["nodes"][0]["scale"] = [1e300] * 3
         return document, binary
 
-    with warnings.catch_warnings(), suppress(DataError):
+    path = glb_file(enlarge)(tmp_path)
+    with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        warnings.simplefilter("ignore", RecordingWarning)
-        read_motion(glb_file(enlarge)(tmp_path))
+        with pytest.raises(DataError, match="no valid joint in any frame"):
+            read_motion(path)
 
 
 def test_an_axis_that_is_no_list_is_missing(tmp_path):
